@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Generic
 
-from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.publication import DueResult, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.sources.source import Message, MessageSource
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment, judge
+from ldpbeam.engine.storage.segment import EpochKey, Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
@@ -52,7 +51,7 @@ class LocalStream(Generic[Message]):
         self._config = config
         self._source = source
         self._wait = wait
-        self._collections = {c.digest: c for c in config.collections}
+        self.collections = {c.digest: c for c in config.collections}
         self._schedules = {
             c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
             for c in config.collections
@@ -64,43 +63,22 @@ class LocalStream(Generic[Message]):
         self._started = wait()
         self._recorded: float | None = None
         engine = config.engine
-        self._state = StreamState(landing, config.outputs.output, self._schedules)
-        self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
+        self.state = StreamState(landing, config.outputs.output, self._schedules)
+        """What is on disk."""
+        self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self.state.clock)
         self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
-        if self._state.number:  # there were messages, perhaps none of them with a time
-            self._mark.at_least(self._state.watermark)
-        source.resume(self._state.taken)
+        if self.state.number:  # there were messages, perhaps none of them with a time
+            self._mark.at_least(self.state.watermark)
+        source.resume(self.state.taken)
         self.status = self._status()
         """What the engine did up to the end of the last step; other threads read it."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
 
-    # --- for replays
-
-    @property
-    def collections(self) -> dict[int, Collection]:
-        """The collections of the stream, by digest."""
-        return self._collections
-
-    @property
-    def messages(self) -> int:
-        """How many messages were ever landed, by all engines on this output."""
-        return self._state.messages
-
-    def refused(self, number: int) -> list[RefusedMessage]:
-        """Refused messages of a segment that no replay has admitted; none once they were removed."""
-        return self._state.refused(number)
-
-    def revisions(self) -> dict[EpochKey, int]:
-        """Newest revision of each epoch that has one, archived ones among them."""
-        return self._state.revisions()
-
     def take_up(self, segment: Segment) -> None:
         """Land reports that were refused and no longer are; even closed epochs get one more result."""
         self._replaying = True
-        self._state.land(segment)
-
-    # --- the loop
+        self.state.land(segment)
 
     def step(self) -> int:
         """Pull once, land, publish what is due; gives how many messages were pulled."""
@@ -172,14 +150,14 @@ class LocalStream(Generic[Message]):
         segment = judge(
             [message.data for message in messages],
             [message.arrival_micros for message in messages],
-            self._collections,
+            self.collections,
             watermark=self.watermark,
             now=round(self._keeper.now() * _MICROS),
-            closed=self._state,
+            closed=self.state,
             unstamped=sum(not message.stamped for message in messages),
             taken=self._source.taken(messages),
         )
-        self._state.land(segment)
+        self.state.land(segment)
         self._source.acknowledge(messages)
         self._quiet_since = self._wait()
 
@@ -187,13 +165,13 @@ class LocalStream(Generic[Message]):
 
     def _publish(self, everything: bool = False) -> None:
         """Make the results that are due by the watermark."""
-        due = [d for key, state in self._state.epochs.items() if (d := self._due(key, state, everything))]
+        due = [d for key, state in self.state.epochs.items() if (d := self._due(key, state, everything))]
         for some in self._portions(due):
-            publish_due(self._config, self._state, some)
+            publish_due(self._config, self.state, some)
             self._published += len(some)
         if due or everything or self._record_is_old():
             engine = self._config.engine
-            self._state.maintain(
+            self.state.maintain(
                 clock=self._keeper.record(),
                 # Epochs that closed before it are no longer kept to be counted again.
                 horizon=self.watermark - engine.keep_landed * _MICROS,
@@ -208,7 +186,7 @@ class LocalStream(Generic[Message]):
             return None
         if moment.needs_count:
             self._require_all(key, state)
-        return moment.due(self._state.number, self._replaying)
+        return moment.due(self.state.number, self._replaying)
 
     def _require_all(self, key: EpochKey, state: EpochState) -> None:
         """Raise LdpError where reports that were admitted are no longer on disk."""
@@ -228,7 +206,7 @@ class LocalStream(Generic[Message]):
         some: list[DueResult] = []
         size = 0
         for each in due:
-            more = self._state.landed[each.key].size if each.counts else 0
+            more = self.state.landed[each.key].size if each.counts else 0
             if some and (len(some) >= _RESULTS_AT_ONCE or size + more > _BYTES_AT_ONCE):
                 yield some
                 some, size = [], 0
@@ -244,7 +222,7 @@ class LocalStream(Generic[Message]):
 
     def _record(self, status: str) -> None:
         """Write the record of the run so far."""
-        states = self._state
+        states = self.state
         indicators = (PublishedIndicators(*key, known.indicators) for key, known in states.epochs.items())
         record = run_record(
             self._config,
@@ -269,7 +247,7 @@ class LocalStream(Generic[Message]):
 
     def _status(self) -> Status:
         """What the engine is doing; everything in memory is looked at, which is not much."""
-        total = self._state.total
+        total = self.state.total
         now, mark = self._keeper.now(), self.watermark / _MICROS
         return Status(
             **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
@@ -282,6 +260,6 @@ class LocalStream(Generic[Message]):
             lag=max(now - mark, 0.0) if mark else 0.0,
             connected=self.connected,
             clock_ahead=self._keeper.jumped,
-            open_epochs=sum(not known.closed for known in self._state.epochs.values()),
-            segments=self._state.landed_rows,
+            open_epochs=sum(not known.closed for known in self.state.epochs.values()),
+            segments=self.state.landed_rows,
         )

@@ -48,7 +48,7 @@ def replay_stream(rejects: Rejects) -> Replayed:
     config = RunConfig(collections, source, Outputs(str(output)), counting, engine=engine)
     with Landing(str(output)).locked() as landing:
         stream = LocalStream(config, _NoMessages(), landing)
-        revisions = stream.revisions()
+        revisions = stream.state.revisions()
         try:
             for table in rejects.tables:
                 judged = _mended(int(table.stem.rpartition("-")[2]), stream)
@@ -60,7 +60,7 @@ def replay_stream(rejects: Rejects) -> Replayed:
         names = {c.digest_hex: c.name for c in collections}
         revised = [
             (names[digest], epoch, number)
-            for (digest, epoch), number in stream.revisions().items()
+            for (digest, epoch), number in stream.state.revisions().items()
             if number != revisions.get((digest, epoch), -1)
         ]
     before, after = map(rejected_count, (record, stream.record))
@@ -72,7 +72,7 @@ def _mended(number: int, stream: LocalStream[IncomingMessage]) -> Segment | None
     places: set[Place] = set()
     total: Counter[tuple[Key, str]] = Counter()
     admitted: list[ReportColumns] = []
-    for place, reason, message in stream.refused(number):
+    for place, reason, message in stream.state.refused(number):
         if reason not in MENDABLE:
             continue
         was, now = _was(message, reason), _judge(message, stream.collections)

@@ -177,10 +177,10 @@ def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
     one.step(*(message(ONE, c) for c in mine), *(message(TWO, c) for c in other))
     one.step(now=3 * 366 * 86_400, times=4)
     one.end()
-    there = one.opened()._state.landed_rows
+    there = one.opened().state.landed_rows
     assert there
     assert replay(one.rejects, (ONE,)).revised == ()
-    assert one.opened()._state.landed_rows == there
+    assert one.opened().state.landed_rows == there
     done = replay(one.rejects, (ONE, TWO))
     assert (done.after, done.revised) == (0, (("two", 0, 0),))
     write(tmp_path / "in", TWO, other)

@@ -25,8 +25,8 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.estimates import EpochFiles
-from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
+from tests.reference.stream import batch_message
 from tests.transforms.sinks.fake_bigquery import FakeBigQuery, fake_bigquery
 from tests.transforms.sinks.fake_topic import FakeTopic, fake_topic
 
@@ -58,9 +58,7 @@ def landed(output: Path, **sinks: str) -> tuple[RunConfig, StreamState, list[Due
         payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
         for epoch in EPOCHS:
             ids = range(10 * epoch, 10 * epoch + 10)
-            batch = report_pb2.ReportBatch(digest=agreed.digest, epoch=epoch, count=10, report_ids=ids)
-            batch.payloads = payloads
-            messages.append(batch.SerializeToString())
+            messages.append(batch_message(agreed.digest, epoch, ids, payloads))
     (output / "landing").mkdir()
     state = StreamState(
         Landing(str(output)), str(output), {c.digest_hex: Schedule(c) for c in config.collections}
@@ -135,9 +133,7 @@ def test_repeats_across_segments_count_only_where_nobody_asks(
 ) -> None:
     config, state, (first, *_) = landed(tmp_path)
     payloads = fleet(ONE, 10, 1)[0].payloads.tobytes()
-    batch = report_pb2.ReportBatch(digest=ONE.digest, epoch=0, count=10, report_ids=range(10))
-    batch.payloads = payloads
-    land(state, config, [batch.SerializeToString()])
+    land(state, config, [batch_message(ONE.digest, 0, range(10), payloads)])
     again = replace(first, account=Account(read=20))
     publish_due(config.changed(deduplicate=deduplicate), state, [again])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())["accounting"]

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +18,6 @@ from urllib.request import urlopen
 import pytest
 
 from ldpbeam.cli import run as command
-from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine import run as job
 from ldpbeam.engine.engine import LocalStream
@@ -28,12 +28,10 @@ from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.host.http import parse_address
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock, free_landing
-from tests.pipelines.running import collection
+from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.test_engine import HOUR, ONE, Bench
 from tests.waiting import PATIENCE
 
-HOUR = 3600
-ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
 LINE = re.compile(r'[a-z_]+(\{reason="[a-z_]+"\})? -?\d+(\.\d+)?')
 
 
@@ -47,10 +45,6 @@ def config(output: Path, **more: Any) -> RunConfig:
     return base.changed(watermark_delay=2.0, land_every=1.0, **more)
 
 
-def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream[Any]:
-    return LocalStream(config(output, **more), broker, free_landing(output), clock.wall, clock)
-
-
 def read(text: str) -> dict[str, float]:
     """A scraper's view."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -59,42 +53,40 @@ def read(text: str) -> dict[str, float]:
 
 
 def test_what_is_said_is_what_happened(tmp_path: Path) -> None:
-    clock = Clock(100.0)
-    broker = Broker(clock)
-    stream = engine(tmp_path, clock, broker)
+    bench = Bench(tmp_path)
+
+    def said() -> dict[str, float]:
+        return read(bench.engine.status.as_text())
+
     for i in range(5):
-        broker.publish(report(i % 4))
-    broker.publish(b"junk")
-    stream.step()
-    found = read(stream.status.as_text())
+        bench.broker.publish(report(i % 4))
+    bench.broker.publish(b"junk")
+    bench.step()
+    found = said()
     assert found["ldpbeam_messages_pulled_total"] == found["ldpbeam_messages_landed_total"] == 6
     assert found["ldpbeam_reports_read"] == 6
     assert found["ldpbeam_reports_pending"] == 5
     assert found['ldpbeam_reports_rejected{reason="malformed"}'] == 1
     assert found["ldpbeam_results_published_total"] == found["ldpbeam_reports_counted"] == 0
     assert found["ldpbeam_epochs_open"] == found["ldpbeam_landing_segments"] == 1
-    assert found["ldpbeam_watermark_timestamp_seconds"] == clock.now - 2
-    clock.now = HOUR + 10.0
-    for _ in range(4):
-        stream.step()
-    found = read(stream.status.as_text())
+    assert found["ldpbeam_watermark_timestamp_seconds"] == bench.clock.now - 2
+    bench.until(HOUR + 10.0)
+    found = said()
     assert found["ldpbeam_results_published_total"] == 1
     assert found["ldpbeam_reports_pending"] == 0
     assert (found["ldpbeam_reports_counted"], found["ldpbeam_reports_duplicate"]) == (4, 1)
     assert 2 <= found["ldpbeam_watermark_lag_seconds"] <= 4
-    clock.now = HOUR + 1900.0
-    for _ in range(4):
-        stream.step()
-    broker.publish(report(9))
-    stream.step()
-    assert read(stream.status.as_text())["ldpbeam_reports_late"] == 1
-    clock.ahead = 500.0
-    stream.step()
-    assert read(stream.status.as_text())["ldpbeam_clock_ahead_seconds"] == 500
-    stream.stop()
-    record = stream.status.as_record()
-    assert record["rejected"] == {"malformed": 1}
-    again = engine(tmp_path, clock, broker).status
+    bench.until(HOUR + 1900.0)
+    bench.broker.publish(report(9))
+    bench.step()
+    assert said()["ldpbeam_reports_late"] == 1
+    bench.clock.ahead = 500.0
+    bench.step()
+    assert said()["ldpbeam_clock_ahead_seconds"] == 500
+    bench.stop()
+    assert bench.engine.status.as_record()["rejected"] == {"malformed": 1}
+    bench.start()
+    again = bench.engine.status
     assert (again.read, again.counted, again.late, again.pulled) == (7, 4, 1, 0)
 
 
@@ -118,16 +110,12 @@ def test_metrics_over_http() -> None:
         (":9100", ("127.0.0.1", 9100)),
         ("[::1]:9100", ("::1", 9100)),
         ("metrics.local:1", ("metrics.local", 1)),
+        *((wrong, None) for wrong in ("host:", "1:2:3", "127.0.0.1:65536", "-1")),
     ],
 )
-def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text, "--metrics", "9100") == address
-
-
-@pytest.mark.parametrize("text", ["host:", "1:2:3", "127.0.0.1:65536", "-1"])
-def test_no_addresses(text: str) -> None:
-    with pytest.raises(UsageError, match="E-USAGE-LISTEN"):
-        parse_address(text, "--metrics", "9100")
+def test_addresses(text: str, address: tuple[str, int] | None) -> None:
+    with nullcontext() if address else pytest.raises(UsageError, match="E-USAGE-LISTEN"):
+        assert parse_address(text, "--metrics", "9100") == address
 
 
 # --- run_local, with a broker in memory in the place of Pub/Sub
