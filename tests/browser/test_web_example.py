@@ -25,6 +25,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.support import SupportProbabilities
 from tests.browser.devtools import Browser, Visitor, browser
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.narrow import present
 from tests.reference.fits import fits
 from tests.waiting import PATIENCE
 
@@ -163,9 +164,7 @@ def test_choices_of_200_visitors_become_a_histogram(tmp_path: Path) -> None:
 
 
 def probabilities(agreed: Collection) -> SupportProbabilities:
-    found = agreed.protocol.estimator.support
-    assert found is not None
-    return found
+    return present(agreed.protocol.estimator.support)
 
 
 def test_a_collector_that_is_away_gets_the_report_later(tmp_path: Path) -> None:

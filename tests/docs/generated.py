@@ -616,8 +616,7 @@ def rewrite() -> None:
             assert found, f"{name} has no place for {block}"
             new = compute()
             body = f"\n{new}\n" if new.startswith("|") else f"\n```text\n{new}\n```\n"
-            old = re.match(r"\n*(?:```text\n(?:.*?\n)??```\n|(?:\|[^\n]*\n)+)?", after, re.DOTALL)
-            assert old is not None
+            old = present(re.match(r"\n*(?:```text\n(?:.*?\n)??```\n|(?:\|[^\n]*\n)+)?", after, re.DOTALL))
             text = before + mark + body + "\n" + after[old.end() :].lstrip("\n")
         page.write_text(text, "utf-8")
 

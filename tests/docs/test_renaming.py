@@ -21,6 +21,7 @@ from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 KEY = bytes(range(16))
@@ -118,14 +119,10 @@ def test_the_crowd_is_a_class() -> None:
     for g, times in ((2, 1), (3, 2), (7, 6)):
         kind = loloha(360, g)
         for of in (one_epoch, many_epochs):
-            plain, classes = of(kind), of(kind, renamed=True)
-            assert plain is not None
-            assert classes is not None
+            plain, classes = present(of(kind)), present(of(kind, renamed=True))
             assert plain.functions == times * classes.functions
     kind = loloha(24, 5)
-    plain, classes = one_epoch(kind), one_epoch(kind, renamed=True)
-    assert plain is not None
-    assert classes is not None
+    plain, classes = present(one_epoch(kind)), present(one_epoch(kind, renamed=True))
     assert central_epsilon(classes, 200_000) < 0.6 * central_epsilon(plain, 200_000)
     assert one_epoch(loloha(24, 5, hash_family="affine"), renamed=True) is None
     olh = protocol("olh", 24, Parameters(epsilon=1.0))

@@ -17,6 +17,7 @@ from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.wire import device_state_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import wire
+from tests.narrow import present
 from tests.reference import derived
 from tests.vectors import definitions
 from tests.vectors.derived import report
@@ -58,8 +59,7 @@ def test_every_purpose_has_its_number() -> None:
 def test_the_page_and_both_clients_drop_reports_for_the_same_reasons() -> None:
     row = next(line for line in PAGE.splitlines() if "| drops it:" in line)
     source = (REPOSITORY / "clients" / "js" / "src" / "outbox.ts").read_text("utf-8")
-    listed = re.search(r"const VERDICTS = new Set\(\[(.*?)\]\)", source, re.DOTALL)
-    assert listed is not None
+    listed = present(re.search(r"const VERDICTS = new Set\(\[(.*?)\]\)", source, re.DOTALL))
     assert set(re.findall(r'"(\w+)"', listed[1])) == VERDICTS
     assert set(re.findall(r"`(\w+)`", row)) - {"reason"} == VERDICTS
 

@@ -16,6 +16,7 @@ import pytest
 
 from ldpbeam.collection.file import load_collection
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.narrow import present
 from tests.reference.fits import fits
 from tests.waiting import PATIENCE
 
@@ -68,8 +69,7 @@ def test_two_commands_lead_from_nothing_to_a_histogram(tmp_path: Path) -> None:
         assert histogram.wait(PATIENCE) == 0, rest
     agreed = load_collection(quick)
     assert agreed.domain is not None and agreed.domain.labels is not None
-    own = agreed.protocol.estimator.support
-    assert own is not None
+    own = present(agreed.protocol.estimator.support)
     rows = ds.dataset(tmp_path / "work" / "results" / "latest").to_table().to_pylist()
     assert {row["epoch"] for row in rows} == shown
     labels = agreed.domain.labels

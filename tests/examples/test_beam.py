@@ -87,7 +87,7 @@ def test_stream(capsys: pytest.CaptureFixture[str]) -> None:
 def yaml_gives(
     sent: ReportColumns, pipeline: Path, work: Path, *, folder: Path = REPOSITORY, **settings: str
 ) -> None:
-    """Run the pipeline by Beam's own program, and compare both of its outputs."""
+    """Run the pipeline by Beam's own program, and compare its outputs."""
     lines = [batch_message(sent), b"junk"]
     (work / "in.txt").write_bytes(b"\n".join(map(base64.b64encode, lines)))
     names = {"collection": str(COLLECTION), "input": f"{work}/in.txt", "output": f"{work}/out"}
@@ -110,12 +110,6 @@ def yaml_gives(
             assert same[name] == pytest.approx(one[name], abs=1e-9)  # what is written has ten digits
     rejected = [line for path in work.glob("out-rej*") for line in path.read_text().splitlines()]
     assert [json.loads(line)["reason"] for line in rejected] == ["malformed"]
-
-
-@pytest.mark.thorough
-def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
-    """With the transform in the process of Beam's program; rejected rows go to their own output."""
-    yaml_gives(sent, REPOSITORY / "examples" / "beam" / "frequencies.yaml", tmp_path)
 
 
 def with_beam(base_python: str, packages: list[str]) -> str:

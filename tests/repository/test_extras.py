@@ -10,6 +10,7 @@ import pytest
 
 from ldpbeam.errors import extra_error
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 ABSENT = """
@@ -55,6 +56,7 @@ def test_a_device_reports_without_any_extra(tmp_path: Path) -> None:
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from pathlib import Path
+from tests.narrow import present
 print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5)) > 8)
 """
     done = without(absent, code, tmp_path)
@@ -95,8 +97,7 @@ def test_beam_says_nothing_of_the_parts_that_it_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("extra", ["pipeline", "page", "collect"])
 def test_every_module_of_an_extra_is_known(extra: str) -> None:
     for name in modules(extra):
-        said = extra_error(ModuleNotFoundError(name=f"{name}.part"))
-        assert said is not None
+        said = present(extra_error(ModuleNotFoundError(name=f"{name}.part")))
         assert f"ldpbeam[{extra}]" in str(said)
     assert extra_error(ModuleNotFoundError(name="something")) is None
 

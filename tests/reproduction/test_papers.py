@@ -11,6 +11,7 @@ from reproduction.experiments import EXPERIMENTS
 from reproduction.loloha_data import errors
 from reproduction.paper import Cell, Row, Settings, distinct, mean, number
 from reproduction.protocols import frequency_protocol
+from tests.narrow import present
 
 
 def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
@@ -158,8 +159,7 @@ def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Ro
 def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
     from ldpbeam.consistency import NAMES
 
-    summary = EXPERIMENTS["consistency:table2:bfive"].summary
-    assert summary is not None
+    summary = present(EXPERIMENTS["consistency:table2:bfive"].summary)
     table = summary(bfive)
     methods = [name for name in NAMES if name != "ordered"]  # the paper's values are in no order
     assert [row["method"] for row in table][: len(methods)] == methods

@@ -6,10 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.kernels.philox import product
 from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.random_words import FULL, documented
 
@@ -23,20 +22,6 @@ def test_words_are_the_documented_ones(seed: int, epoch: int, first: int) -> Non
     assert words.dtype == np.uint64
     expected = [documented(seed, "noise", epoch, 0, first * 5 + i) for i in range(15)]
     assert words.ravel().tolist() == expected
-
-
-@given(st.integers(0, FULL - 1), st.integers(0, FULL - 1))
-@example(FULL - 1, FULL - 1)
-@example((1 << 32) - 1, FULL - 1)
-@pytest.mark.thorough
-def test_a_product_has_all_its_bits(a: int, b: int) -> None:
-    high, low = product(np.uint64(a), np.uint64(b))
-    assert int(high) << 64 | int(low) == a * b
-
-
-def test_words_never_change() -> None:
-    words = [hex(word) for word in RandomWords(1).words("noise", 0, 0, 1, 3)[0].tolist()]
-    assert words == ["0xa541a71bc0113dc6", "0x4d409be52b49814e", "0x8624913c7e3e71cb"]
 
 
 @given(

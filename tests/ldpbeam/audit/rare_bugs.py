@@ -16,6 +16,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import FULL, SystemRandomness
 from ldpbeam.wire import report_pb2
+from tests.narrow import present
 
 KINDS: dict[str, type[Plain]] = {}
 """By the name of the fault in :mod:`ldpbeam.audit.checks.faults`."""
@@ -51,8 +52,7 @@ class Plain:
     # What bugs replace
 
     def own_epochs(self) -> tuple[int, ...]:
-        life = self.collection.participation
-        assert life is not None
+        life = present(self.collection.participation)
         return life.chosen(self.randomness)
 
     def reports_in(self, value: Any, epoch: int) -> bool:

@@ -15,6 +15,13 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
+def told(*arguments: object) -> str:
+    """What a command prints, where it ends well; its error is raised."""
+    done = CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False)
+    assert done.exit_code == 0, (arguments, done.output)
+    return done.stdout
+
+
 def rows(*arguments: object) -> list[dict[str, str]]:
     """The table that a command prints as CSV."""
     done = call(*arguments)

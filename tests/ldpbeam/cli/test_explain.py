@@ -7,13 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ldpbeam.cli.main import cli
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.planning.explanation import explained
 from ldpbeam.protocols import PROTOCOLS
 from tests.conftest import REPOSITORY
+from tests.ldpbeam.cli.calling import told
 
 SEVERAL = """\
 name: both
@@ -27,24 +26,18 @@ epoch: {length: 1d, count: 9}
 VALUES = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 2, "segment": 1}
 
 
-def call(*arguments: object) -> str:
-    done = CliRunner().invoke(cli, ["explain", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_the_stages_have_the_integers_that_devices_draw_with() -> None:
     path = REPOSITORY / "examples" / "minutes_in_app.yaml"
     protocol: Any = load_collection(path).protocol
-    out = call(path)
+    out = told("explain", path)
     assert f"keep = {protocol.rounds.permanent.keep}, each = {protocol.rounds.permanent.each}" in out
     assert f"keep = {protocol.rounds.last.keep}, each = {protocol.rounds.last.each}" in out
     found = dict(re.findall(r"^  (own|other) = .* = ([0-9.]+)$", out, re.MULTILINE))
     assert float(found["own"]) == pytest.approx(float(protocol.estimator.support.own), abs=1e-9)
     assert float(found["other"]) == pytest.approx(float(protocol.estimator.support.other), abs=1e-9)
-    document = json.loads(call(path, "--json"))
+    document = json.loads(told("explain", path, "--json"))
     assert [stage["title"][0] for stage in document["stages"][:5]] == list("12345")
-    assert call(path, "--quiet") == ""
+    assert told("explain", path, "--quiet") == ""
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))

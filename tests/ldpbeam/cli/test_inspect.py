@@ -15,6 +15,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.records.file_views import view_of
+from tests.narrow import present
 
 YAML = """\
 name: screens
@@ -43,8 +44,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(path: Path, limit: int = 2) -> tuple[str, list[str]]:
-    view = view_of(path, limit)
-    assert view is not None
+    view = present(view_of(path, limit))
     json.dumps(view.document)
     assert all(line.isprintable() for line in view.lines)
     return view.kind, list(view.lines)

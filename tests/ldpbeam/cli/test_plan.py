@@ -13,20 +13,15 @@ from ldpbeam.cli.main import cli
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import LdpError
+from tests.ldpbeam.cli.calling import told
 from tests.narrow import present
 
 SMALL = ("--values", 12, "--devices", 20_000, "--epochs", 10, "--epsilon-longitudinal", 2)
 
 
-def call(*arguments: object) -> str:
-    done = CliRunner().invoke(cli, ["plan", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def document(*arguments: object) -> Any:
     # JSON has no infinity, and no program can read one.
-    return json.loads(call(*arguments, "--json"), parse_constant=pytest.fail)
+    return json.loads(told("plan", *arguments, "--json"), parse_constant=pytest.fail)
 
 
 @pytest.mark.thorough
@@ -39,7 +34,7 @@ def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_pat
     assert collection.protocol_name == found["recommended"]["protocol"]
     assert collection.epochs.origin % 86400 == 0
     number = next(i for i, row in enumerate(found["rows"], 1) if row["setting"] == "l_sue")
-    call(*SMALL, "--output", target, "--row", number, "--start", "2026-01-05")
+    told("plan", *SMALL, "--output", target, "--row", number, "--start", "2026-01-05")
     assert load_collection(target).protocol_name == "l_sue"
     assert load_collection(target).epochs.origin == 1_767_571_200  # midnight, UTC
 
@@ -49,9 +44,9 @@ def test_a_list_with_none_of_these_has_another(tmp_path: Path) -> None:
     labels.write_text("red\nnone of these\ngreen\n", "utf-8")
     people.write_text("v\n" + "green\n" * 6 + "red\n" * 3 + "mauve\n" + "\n", "utf-8")
     common = ("--domain", labels, "--cap", 8, "--epochs", 1)
-    call(*common, "--devices", 1000, "--output", target)
+    told("plan", *common, "--devices", 1000, "--output", target)
     assert load_collection(target).domain == Domain(3, ("red", "none of these", "green"), other=1)
-    found = call(*common, "--population", f"csv:{people}:v")
+    found = told("plan", *common, "--population", f"csv:{people}:v")
     assert f"{people}: column 'v': 1 cell with 1 value that the domain does not list" in found
     target.unlink()
     found = document(*common, "--population", f"csv:{people}:v", "--output", target)
@@ -95,7 +90,7 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     # A collection of a mean asks for the same, and so does its range without 0.
     again = document("--domain", target, *rest, "--target-error", 6)
     assert (again["needs"], again["rows"]) == (found["needs"], found["rows"])
-    lines = call("--mean", 600, *rest).splitlines()
+    lines = told("plan", "--mean", 600, *rest).splitlines()
     assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices in each epoch, 6 epochs")
     assert any("% range" in line for line in lines)
     people = tmp_path / "people.csv"
@@ -117,7 +112,7 @@ def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None
             assert row["loss_inputs"] is not None
             over = row[name] is None or row[name] > 6 * (1 + 1e-9)
             assert over == (limit in row["missed"])
-    text = call(*need, "--cap", 6, "--cap-of", "inputs")
+    text = told("plan", *need, "--cap", 6, "--cap-of", "inputs")
     assert "all reports about memoised inputs at most ε = 6" in text
 
 
@@ -151,7 +146,7 @@ def test_what_cannot_be_planned_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LdpError) as caught:
-        call(*arguments)
+        told("plan", *arguments)
     assert (caught.value.code, caught.value.exit_code) == (code, 2)
     assert text in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -161,7 +156,7 @@ def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:
     table = tmp_path / "people.csv"
     table.write_text("device,minutes\n1,20\n2,30\n")
     with pytest.raises(LdpError, match="E-USAGE-OPTION") as caught:
-        call("--domain", table, "--devices", 9)
+        told("plan", "--domain", table, "--devices", 9)
     assert f"--population csv:{table}:COLUMN" in str(caught.value)
     table.write_text("red\ngreen, or so\n")
-    assert "2 values" in call("--domain", table, "--devices", 9)
+    assert "2 values" in told("plan", "--domain", table, "--devices", 9)

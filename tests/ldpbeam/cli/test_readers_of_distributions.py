@@ -36,7 +36,7 @@ from ldpbeam.sums.distribution import mean_curve
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.estimates import EpochFiles
-from tests.ldpbeam.cli.calling import call
+from tests.ldpbeam.cli.calling import call, told
 from tests.ldpbeam.cli.calling import rows as table_of
 from tests.narrow import of_kind, present
 
@@ -52,13 +52,6 @@ min_reports: 100
 """
 EPOCHS, DEVICES = 3, 3000
 ESTIMATED = ("estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "ci_low_all", "ci_high_all")
-
-
-def told(*given: object) -> str:
-    """What a command says, where it ends well."""
-    done = call(*given)
-    assert done.exit_code == 0, (given, done.output, done.exception)
-    return done.output
 
 
 def refused(*given: object) -> str:

@@ -88,9 +88,7 @@ def named(plan: Plan, label: str) -> Row:
 def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
     """2 million devices, 360 values, daily for a year, error under 1 point, total ε at most 2."""
     plan = make_plan(TWO_MILLION)
-    row, weaker = plan.recommended, plan.weaker
-    assert row is not None
-    assert weaker is not None
+    row, weaker = present(plan.recommended), present(plan.weaker)
     assert not plan.meets
     assert (row.setting.reports, row.setting.epochs) == (1, 365)
     assert row.figures.promise.any_loss <= 2.0
@@ -105,9 +103,7 @@ def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
     assert "With a weaker promise loloha g=2" in said
     assert "is no limit for what they tell about its values" in said
     # What would meet it does, and with one device less, or one epoch more, it does not.
-    needed, epochs = devices_needed(plan), epochs_possible(plan)
-    assert needed is not None
-    assert epochs is not None
+    needed, epochs = present(devices_needed(plan)), present(epochs_possible(plan))
     assert make_plan(replace(TWO_MILLION, devices=needed)).meets
     assert not make_plan(replace(TWO_MILLION, devices=needed - 1)).meets
     assert make_plan(replace(TWO_MILLION, epochs=epochs)).meets
@@ -234,10 +230,8 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         setting("l_sue", 12, 5, 6, epsilon_longitudinal=2.0, epsilon_first=1.0),
     ):
         found = figures(one, FrequencyNeeds(one.protocol.domain_size, 100, 6, longitudinal=2.0))
-        losses = one.protocol.losses
-        assert losses is not None
-        exact = losses.any_changes(one.reports)
-        assert exact is not None
+        losses = present(one.protocol.losses)
+        exact = present(losses.any_changes(one.reports))
         assert not found.promise.any_exact
         assert exact <= found.promise.any_loss <= 3 * exact
         three = figures(
@@ -303,8 +297,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
 
 
 def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
-    row = plan.recommended
-    assert row is not None
+    row = present(plan.recommended)
     fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
     assert row.figures.std_error <= ALIKE * min(other.figures.std_error for other in fit)
     assert not row.setting.published
@@ -319,8 +312,7 @@ def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
 
 def test_no_heavy_report_is_taken_and_shared_hash_functions_decide_before_the_loss() -> None:
     plan = make_plan(FrequencyNeeds(20_000, 2_000, longitudinal=2.0, first=1.0))
-    row = plan.recommended
-    assert row is not None
+    row = present(plan.recommended)
     assert (row.setting.label, row.figures.bits) == ("loloha g=3", 18)
     rows = {one.setting.label: one for one in plan.rows}
     light = rows["loloha g=4 affine"].figures
@@ -361,8 +353,9 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
 def test_a_planned_collection_allows_an_epoch_of_lateness_and_a_day(epoch: str, allowed: str) -> None:
     """Whatever spread its devices have, a report that is sent when a device next runs counts."""
     plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
-    assert plan.recommended is not None
-    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=Domain(4), epoch=epoch))
+    text = collection_text(
+        present(plan.recommended), plan.needs, replace(WHERE, domain=Domain(4), epoch=epoch)
+    )
     assert (
         f"(spread=0), and again when they next run where that failed.\nallowed_lateness: {allowed}\n" in text
     )
@@ -386,8 +379,7 @@ def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
     flat = FrequencyNeeds(4, 1000, longitudinal=1.0, frequencies=(0.25,) * 4)
     assert flat.uniform_error == 0
     plan = make_plan(flat)
-    assert plan.recommended is not None
-    assert plan.recommended.figures.against_nothing == inf
+    assert present(plan.recommended).figures.against_nothing == inf
     assert any("Not worth collecting" in line for line in recommendation(plan))
     one = replace(flat, frequencies=(1.0, 0.0, 0.0, 0.0))
     assert one.uniform_error == pytest.approx(sqrt((0.75**2 + 3 * 0.25**2) / 4))
@@ -440,6 +432,5 @@ def test_texts_have_no_gap(plan: Plan) -> None:
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:
     plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
     domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u200f"), other=2)
-    assert plan.recommended is not None
-    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
+    text = collection_text(present(plan.recommended), plan.needs, replace(WHERE, domain=domain))
     assert parse_collection(text).domain == domain

@@ -14,6 +14,7 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import make_plan
+from tests.narrow import present
 
 EPOCHS = 200
 WITHIN = 0.03
@@ -56,8 +57,7 @@ def test_planned_half_widths_are_those_that_are_published(
     held = people(values, devices, even=even)
     shares = np.bincount(held, minlength=values) / devices
     needs = FrequencyNeeds(values, devices, epochs, frequencies=tuple(shares.tolist()), **limits)  # type: ignore[arg-type]
-    row = make_plan(needs).recommended
-    assert row is not None
+    row = present(make_plan(needs).recommended)
     text = collection_text(row, needs, Particulars("NAME", Domain(values), "1d", 0))
     text = re.sub(r"min_reports: \d+", "min_reports: 1", text)
     widths = np.zeros((EPOCHS, values))
@@ -65,8 +65,7 @@ def test_planned_half_widths_are_those_that_are_published(
         # Ties are split by the digest, the epoch and the value: another name splits them anew.
         agreed = parse_collection(text.replace("NAME", f"x{turn}"))
         reports = ldpbeam.simulate(agreed, ldpbeam.Index(held), seed=turn)
-        found = ldpbeam.result_of_epoch(agreed, 0, [reports]).attributes[0].estimates
-        assert found is not None
+        found = present(ldpbeam.result_of_epoch(agreed, 0, [reports]).attributes[0].estimates)
         widths[turn] = (found.high - found.low) / 2
     published = widths.mean(axis=0)
     if even:

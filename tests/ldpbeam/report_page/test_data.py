@@ -49,6 +49,7 @@ def test_epochs_share_bars_from_the_first_one_on() -> None:
             "Whole run: read 11, but counted + late + duplicate",
         ),
         ({"total": {**BALANCED, "late": 0, "counted": 7}}, "Whole run: counted is 7, but its epochs"),
+        ({"total": {**BALANCED, "late": 2, "counted": 5}}, "Whole run: counted is 5, but its epochs"),
         ({"unattributed": {"read": 3, "rejected": {}}}, "Reports of no known epoch: read 3, but"),
         ({"archived": {**BALANCED, "epochs": 2, "late": 0}}, "Archived epochs: read 10, but"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from ldpbeam.report_page.data import CollectionData, load
 from ldpbeam.report_page.explorer import explorer
 from tests.ldpbeam.report_page.synthetic import Fake, write_run
+from tests.narrow import present
 
 
 def data_of(root: Path, fake: Fake, truth: bool = True) -> CollectionData:
@@ -22,8 +23,7 @@ def data_of(root: Path, fake: Fake, truth: bool = True) -> CollectionData:
 @pytest.mark.parametrize("truth", [True, False])
 def test_every_epoch_is_there_to_two_digits_of_its_standard_error(tmp_path: Path, truth: bool) -> None:
     data = data_of(tmp_path, Fake(k=30, epochs=7, insufficient=(2,)), truth)
-    found = explorer(data, {2: "fewer than 1,000 reports"}, 100_000)
-    assert found is not None
+    found = present(explorer(data, {2: "fewer than 1,000 reports"}, 100_000))
     about = json.loads(found.epochs)
     assert found.note == ""
     assert about["columns"] == ["estimate", "±", "consistent", *(["truth"] if truth else [])]
@@ -42,8 +42,7 @@ def test_every_epoch_is_there_to_two_digits_of_its_standard_error(tmp_path: Path
 
 def test_what_is_too_much_is_left_out_and_said(tmp_path: Path) -> None:
     data = data_of(tmp_path, Fake(k=300, epochs=20))
-    found = explorer(data, {}, 60_000)
-    assert found is not None
+    found = present(explorer(data, {}, 60_000))
     assert len(found.epochs) <= 60_000
     kept = [value for value, _ in json.loads(found.epochs)["values"]]
     assert 20 < len(kept) < 180

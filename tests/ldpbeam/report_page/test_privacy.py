@@ -11,6 +11,7 @@ from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import PromiseRow, privacy
 from ldpbeam.shuffling.randomiser import one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
+from tests.narrow import present
 
 
 def said(protocol: str, levels: str, epochs: str = "") -> list[PromiseRow]:
@@ -30,8 +31,7 @@ def test_the_figure_stands_with_its_assumption() -> None:
     agreed = parse_collection(
         f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d}}\n"
     )
-    found = one_epoch(agreed.protocol)
-    assert found is not None
+    found = present(one_epoch(agreed.protocol))
     assert float(line.value) == pytest.approx(central_epsilon(found, 100_000), rel=0.01)
 
 

@@ -263,8 +263,7 @@ def test_an_epoch_stands_where_it_begins() -> None:
     dates = Dates(3, datetime(2026, 1, 1, 7, 13, 5, tzinfo=UTC), 3600)
     begin, step = dates.line(3, 9) or (0.0, 0.0)
     for epoch in (0, 3, 9):
-        start = dates.of(epoch)
-        assert start is not None
+        start = present(dates.of(epoch))
         assert begin + epoch * step == 1000 * start.timestamp()
     assert Dates(3, dates.start, None).line(3, 3) is None
     assert dates.line(3, 10**9) is None

@@ -85,8 +85,7 @@ def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
     assert {*(tmp_path / "reports").iterdir()} == written
     assert record.reports == 6
     assert record.mean_memoised_inputs == fleet.memoised_inputs().mean() > 0
-    level = agreed.protocol.guarantee.per_memoised_input
-    assert level is not None
+    level = present(agreed.protocol.guarantee.per_memoised_input)
     assert record.mean_longitudinal_loss == pytest.approx(record.mean_memoised_inputs * level, rel=1e-15)
 
 

@@ -18,6 +18,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.protocols import Parameters
 from tests.ldpbeam.audit.small import KindMaker, Small, Words
+from tests.narrow import present
 
 FALSE_ALARM = 1e-9
 
@@ -43,9 +44,7 @@ class Few(Small):
 
     @property
     def life(self) -> Participation:
-        found = self.collection.participation
-        assert found is not None
-        return found
+        return present(self.collection.participation)
 
     def own(self, value: Any) -> tuple[int, ...]:
         return self.life.chosen(Words(self, "epochs"))

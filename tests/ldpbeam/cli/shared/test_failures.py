@@ -19,6 +19,7 @@ from google.auth.exceptions import DefaultCredentialsError
 from ldpbeam.cli.shared.failures import outside_error
 from ldpbeam.errors import UsageError
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 CLOSED = "127.0.0.1:9"  # discard; nobody listens there
 
@@ -68,8 +69,7 @@ def failing(error: BaseException) -> Callable[[], object]:
     ],
 )
 def test_failures_outside(action: Callable[[], object], code: str, words: list[str]) -> None:
-    found = outside_error(raised(action))
-    assert found is not None
+    found = present(outside_error(raised(action)))
     assert found.code == code
     assert found.exit_code == (2 if code.startswith("E-USAGE") else 6)
     assert isinstance(found, UsageError) == code.startswith("E-USAGE")
