@@ -56,7 +56,6 @@ def test_a_device_reports_without_any_extra(tmp_path: Path) -> None:
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from pathlib import Path
-from tests.narrow import present
 print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5)) > 8)
 """
     done = without(absent, code, tmp_path)

@@ -285,14 +285,6 @@ class FieldThatNobodyAskedFor(Small):
 
 
 @planted("grr", Check.IDS)
-class IdFromTheValue(Small):
-    """A hash of device and value, of which one bit is the value's."""
-
-    def report_id(self, value: int, epoch: int) -> int:
-        return super().report_id(value, epoch) & ~1 | value & 1
-
-
-@planted("grr", Check.IDS)
 class IdCountsUp(Small):
     """Ids of a device follow each other: whoever sees two knows that they are one device's."""
 
