@@ -6,13 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine import engine as module
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
@@ -282,6 +285,32 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
     assert [(r["pane"], r["n"]) for r in found["revisions"]] == [("on_time", 10)]
     total = bench.stop()
     assert (total["counted"], total["late"]) == (15, 3)
+
+
+def test_the_oldest_epochs_are_archived_once_there_are_twice_as_many_as_asked(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_accounts=1)
+    bench.clock.now = 2.2 * HOUR
+    for epoch in (3, 2, 1):
+        bench.send(epoch, range(5))
+        bench.step()
+    bench.until(3.6 * HOUR)  # two are closed
+    assert [epoch for epoch in range(4) if bench.written(epoch)] == [1, 2]
+    bench.until(6 * HOUR)
+    assert [epoch for epoch in range(4) if bench.written(epoch)] == [3]
+
+
+@pytest.mark.parametrize("limit", ["_RESULTS_AT_ONCE", "_BYTES_AT_ONCE"])
+def test_results_are_made_in_portions(tmp_path: Path, limit: str) -> None:
+    bench = Bench(tmp_path)
+    for epoch in (0, 1):
+        bench.send(epoch, range(5))
+    bench.step()
+    with (
+        mock.patch.object(module, limit, 1),
+        mock.patch.object(module, "publish_due", wraps=publish_due) as made,
+    ):
+        bench.until(4 * HOUR)
+    assert [len(call.args[2]) for call in made.call_args_list] == [1, 1]
 
 
 def test_an_epoch_whose_reports_were_removed_is_not_counted_again(tmp_path: Path) -> None:

@@ -254,6 +254,17 @@ def test_a_jump_in_silence_holds_until_it_has_lasted(tmp_path: Path) -> None:
     assert stream.watermark / 1e6 > world.true + DAY - 60
 
 
+def test_a_jump_that_messages_have_contradicted_is_not_believed_in_silence(tmp_path: Path) -> None:
+    world = World()
+    source = Fountain(world, 10)
+    stream = engine(tmp_path, world, source)
+    run(stream, world, 20)
+    world.ahead = lambda passed: DAY
+    run(stream, world, 20)
+    source.rate = 0
+    run(stream, world, PATIENCE + 60)
+
+
 def test_a_wrong_time_that_was_believed_is_taken_back_by_messages(tmp_path: Path) -> None:
     """What has been published as closed stays closed, nothing else does: not even where an engine dies."""
     world = World()

@@ -241,6 +241,20 @@ def test_arrivals_after_the_year_9999_are_not_believed(tmp_path: Path, arrival: 
     assert (found.stamped, found.arrival_micros) == (believed, (arrival if believed else 50) * 1_000_000)
 
 
+def test_files_come_by_their_names_whatever_their_folder(tmp_path: Path) -> None:
+    """Those from before the engine are messages of its start: they say nothing of the clock."""
+    for name, written in (("a/2.pb", 150), ("b/1.pb", 50)):
+        (tmp_path / name).parent.mkdir()
+        write_file(tmp_path / name, [batch_record(columns(range(1))[0])], GROUP)
+        os.utime(tmp_path / name, (written, written))
+    clock = Clock(100.0)
+    found = WatchedFolder(str(tmp_path), clock, clock, lambda _: None).pull(10, 1 << 20, 0.0)
+    assert [(one.name, one.published_micros) for one in found] == [
+        ("b/1.pb", 100_000_000),
+        ("a/2.pb", 150_000_000),
+    ]
+
+
 def test_a_folder_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     bench = FolderBench(tmp_path)
     bench.take(range(5))
