@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import inf, log1p, nextafter, prod
+from math import inf, log1p, prod
 
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.channels.exact import log_above, log_above_power
+from ldpbeam.channels.exact import float_above, log_above, log_above_power
 from ldpbeam.channels.rounds import Rounds
 from ldpbeam.privacy.loss import OneProtocolLosses, partitions, require_reports
 
@@ -53,14 +53,18 @@ class BitLosses(OneProtocolLosses):
             return inf
         return None if reports > _BIT_REPORTS else _any_bits(self, reports)
 
-    @property
-    def round_bound(self) -> float:
-        """The worst ratio of a bit, once for each bit: all of them can differ between two answers."""
+    def bound(self, reports: int) -> float:
+        """Bit by bit: ones fit a memoised one, zeros a memoised zero; at worst both cost the same."""
         if self.rounds.instant is None:
             return inf
-        own, other = self.rounds.instant.own, self.rounds.instant.other
-        bit = max(own / other, (1 - other) / (1 - own))
-        return nextafter(self.inputs * log_above(bit), inf)
+        first, last = self.rounds.first, self.rounds.last
+        one = Fraction(log_above(last.own / last.other))
+        zero = Fraction(log_above((1 - last.other) / (1 - last.own)))
+        used = min(self.inputs, reports)
+        unlikely = [1 / min(held, 1 - held) for held in (first.own, first.other)]
+        settled = log_above_power(zip(unlikely, (used, used * (self.inputs - 1)), strict=True))
+        every = self.inputs * reports
+        return float_above(min(every * max(one, zero), Fraction(settled) + every * one * zero / (one + zero)))
 
 
 @lru_cache(256)

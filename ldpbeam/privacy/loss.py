@@ -8,8 +8,8 @@ symbols for ``loloha``):
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
 - ``any_changes``: any two sequences. Nothing caps it: whoever looks for *when* an input changed, or came
   back, learns more with every report. Two reports can lose more than 2·ε1 and more than the cap: where the
-  second round is weak (ε1 near ε∞), or where a report has many bits that all show a change. Each further
-  report adds at most ``round_bound``, the ε of the second round.
+  second round is weak (ε1 near ε∞), or where a report has many bits that all show a change. ``bound`` is for
+  any number of reports (docs/maths.md section 2).
 
 The likelihood of reports y given inputs h is a sum over all memo tables. As the entries of a memo are
 independent it factors: ∏ over inputs i of Σ over answers a of P1(a | i) · ∏ over the reports made under i of
@@ -28,7 +28,7 @@ from math import comb, inf, nextafter, prod
 from operator import itemgetter
 
 from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.channels.exact import log_above
+from ldpbeam.channels.exact import log_above, log_above_power
 from ldpbeam.channels.rounds import Rounds
 
 CURVE_REPORTS = 10
@@ -54,13 +54,13 @@ class Losses(ABC):
     def any_changes(self, reports: int) -> float | None:
         """Between any two sequences of inputs, not capped; None where the enumeration is too long."""
 
-    @property
     @abstractmethod
-    def round_bound(self) -> float:
-        """A bound on what one more report tells, given everything that is memoised: ε of the second round.
+    def bound(self, reports: int) -> float:
+        """At least the loss between any two sequences; infinite where memoised answers are sent.
 
-        All that two sequences of inputs change is which memoised answers the reports are drawn from, and the
-        ratio of one report under two answers is at most this. Infinite where memoised answers are sent.
+        The smaller of two bounds. Two sequences differ in the memoised answers that reports are drawn from,
+        and the ratio of a report under two answers is at most that of the second round. Or: all reports about
+        an input are also likely where its memoised answer was the one that fits them best.
         """
 
 
@@ -131,10 +131,14 @@ class SymbolLosses(OneProtocolLosses):
         ratio = _any_ratio(self, reports)
         return None if ratio is None else log_above(ratio)
 
-    @property
-    def round_bound(self) -> float:
-        """The worst ratio of two symbols in the second round."""
-        return log_above(self.rounds.last.ratio)
+    def bound(self, reports: int) -> float:
+        """The symbol that an input sent most often fits at least one in ``size`` of its reports."""
+        first, ratio = self.rounds.first, self.rounds.last.ratio
+        unlikely = 1 / first.other, min(self.inputs, reports)
+        fitting = -(-reports // first.size)
+        return min(
+            log_above_power([(ratio, reports)]), log_above_power([unlikely, (ratio, reports - fitting)])
+        )
 
 
 @lru_cache(256)
@@ -226,10 +230,9 @@ class SeveralLosses(Losses):
         known = [loss for loss in losses if loss is not None]
         return None if len(known) < len(losses) else self._joined(known)
 
-    @property
-    def round_bound(self) -> float:
-        """Of a report about all attributes, or about the worst one."""
-        return self._joined([part.round_bound for part in self.parts])
+    def bound(self, reports: int) -> float:
+        """Of reports about all attributes, or about the worst one."""
+        return self._joined([part.bound(reports) for part in self.parts])
 
     def _joined(self, losses: Sequence[float]) -> float:
         if not self.together:

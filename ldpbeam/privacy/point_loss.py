@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import product
 from math import inf
 
-from ldpbeam.channels.exact import log_above
+from ldpbeam.channels.exact import log_above, log_above_power
 from ldpbeam.privacy.loss import OneProtocolLosses, require_reports
 from ldpbeam.randomness import FULL
 
@@ -48,10 +48,14 @@ class PointLosses(OneProtocolLosses):
             return inf
         return None if reports > POINT_REPORTS else _any_changes(self, reports)
 
-    @property
-    def round_bound(self) -> float:
-        """The most that one more report tells, given all memoised bits; infinite where they are sent."""
-        return inf if not self.flip else log_above(Fraction(FULL - self.flip, self.flip))
+    def bound(self, reports: int) -> float:
+        """The bit that a point sent more often fits at least half of its reports."""
+        if not self.flip:
+            return inf
+        ratio = Fraction(FULL - self.flip, self.flip)
+        unlikely = sorted((Fraction(FULL, min(one, FULL - one)) for one in self.ones), reverse=True)
+        settled = [(one, 1) for one in unlikely[:reports]]
+        return min(log_above_power([(ratio, reports)]), log_above_power([*settled, (ratio, reports // 2)]))
 
 
 def _under(flip: int, weight: int, ones: int, zeros: int) -> int:

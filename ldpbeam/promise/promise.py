@@ -112,11 +112,12 @@ def any_loss(protocol: LocalProtocol[Any], reports: int) -> tuple[float, bool]:
     guarantee, losses = protocol.guarantee, protocol.losses
     if losses is None or reports == 1:
         return log_above_power([(guarantee.first_ratio, reports)]), True
-    if reports <= EXACT_REPORTS or losses.round_bound == inf:
+    bound = losses.bound(reports)
+    if reports <= EXACT_REPORTS or bound == inf:
         loss = losses.any_changes(reports)
         if loss is not None:
             return loss, True
-    return nextafter(reports * losses.round_bound, inf), False
+    return bound, False
 
 
 def _inputs_loss(protocol: LocalProtocol[Any], reports: int, anything: float) -> float:

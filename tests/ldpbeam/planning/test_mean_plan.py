@@ -158,14 +158,16 @@ def test_losses_of_points_are_those_of_all_memos_and_sequences(
     assert losses.any_changes(reports) == log_above(points)
     # α hides something; of sequences of values that lie on points, nothing.
     assert values == points
-    assert present(losses.any_changes(reports)) <= reports * losses.round_bound
+    assert present(losses.any_changes(reports)) <= losses.bound(reports)
+    year = losses.bound(365)
+    assert 182 * log((1 - gamma) / gamma) < year < 183 * log((1 - gamma) / gamma) + 3 * len(ones)
     assert losses.any_changes(1) == pytest.approx(built.guarantee.first_report)
 
 
 def test_bits_that_are_sent_as_they_are_prove_changes() -> None:
     losses = PointLosses(2, (FULL // 4, 3 * (FULL // 4)), 0)
     assert losses.any_changes(1) == pytest.approx(log(3))
-    assert losses.any_changes(2) == losses.round_bound == inf
+    assert losses.any_changes(2) == losses.bound(2) == inf
     changing = make_plan(MEANS[0])
     still = make_plan(replace(MEANS[0], drawn_anew=DrawnAnew(0, 0)))
     assert "change" in next(row for row in changing.rows if row.setting.label == "one_bit_rrpm").missed

@@ -260,7 +260,7 @@ def test_d_bit_flip_pm_loses_everything_about_an_input_at_once(size: int, d: int
                     found = max(found, prod(told, start=Fraction(1)))
         assert losses.same_changes(t) == log_above(found if found > 1 else losses.constant_ratio(t))
     assert losses.any_changes(1) == losses.constant(1) == losses.constant(7)
-    assert losses.any_changes(2) == inf
+    assert losses.any_changes(2) == losses.bound(2) == inf
 
 
 # --- laws
@@ -294,6 +294,44 @@ def test_losses_grow_from_the_first_report_towards_the_cap(losses: SymbolLosses 
     assert found == sorted(found)
     for one, other in zip(same, found, strict=False):
         assert other >= one
+    assert all(losses.bound(t) >= loss for t, loss in zip(times, found, strict=False))
+
+
+@pytest.mark.parametrize(("g", "most"), [(2, 261.1), (3, 370.2)])
+def test_the_bound_of_a_year_is_near_the_truth(g: int, most: float) -> None:
+    """Each symbol is sent in its turn: by an input of its own, against one input for all of them."""
+    losses = symbols("loloha", 360, g=g)
+    first, last = losses.rounds.first, losses.rounds.last
+    sent = [len(range(i, 365, g)) for i in range(g)]
+
+    def about(own: int, made: Sequence[int]) -> Fraction:
+        likely = (last.keep**n * last.each ** (sum(made) - n) for n in made)
+        return sum(
+            ((first.own if i == own else first.other) * one for i, one in enumerate(likely)), Fraction(0)
+        )
+
+    apart = prod(about(i, [n if i == j else 0 for j, n in enumerate(sent)]) for i in range(g))
+    assert 0.97 * most < log_above(Fraction(apart) / about(0, sent)) <= losses.bound(365) <= most
+
+
+@pytest.mark.parametrize("name", ["l_osue", "l_sue", "l_oue"])
+def test_the_bound_of_bits_is_near_the_truth(name: str) -> None:
+    """Two values in t and 365 - t reports against one value; each bit says 1 under one of the two."""
+    losses, reports = bits(name, 2), 365
+
+    def history(own: bool, ones: int, zeros: int) -> Fraction:
+        held, up, down = losses.rounds.first, losses.rounds.last.own, losses.rounds.last.other
+        one = held.own if own else held.other
+        return one * up**ones * (1 - up) ** zeros + (1 - one) * down**ones * (1 - down) ** zeros
+
+    told = Fraction(1)
+    for t in range(reports + 1):
+        rest = reports - t
+        mine = history(True, t, 0) * history(False, 0, rest) / history(True, t, rest)
+        with_it = history(False, t, 0) * history(True, 0, rest) / history(False, t, rest)
+        against = history(False, 0, t) * history(True, rest, 0) / history(False, rest, t)
+        told = max(told, mine * max(with_it, against))
+    assert 0.95 * losses.bound(reports) < log_above(told) <= losses.bound(reports)
 
 
 @pytest.mark.thorough

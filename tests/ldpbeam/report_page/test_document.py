@@ -131,8 +131,8 @@ def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> N
     head = "Which hash symbols, times known 4"
     assert f"{head} 365 reports of a device tell at most ε = 4 about which hash symbols" in text
     assert "That is no limit for what they tell about its values" in text
-    head = "All reports, whatever changes 513.8"
-    assert f"{head} 365 reports of a device tell at most ε = 513.8, whatever changes." in text
+    head = "All reports, whatever changes 260.5"
+    assert f"{head} 365 reports of a device tell at most ε = 260.5, whatever changes." in text
     assert "Not covered adds up Other collections." in text
     assert "any change pattern: not capped" in text
     assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
