@@ -13,6 +13,7 @@ from ldpbeam.audit.checks.lives import few_reports, life_manners, read_lives, si
 from ldpbeam.audit.checks.long_lives import changing_lives, every_memo, still_lives
 from ldpbeam.audit.checks.outcome import AuditOutcome, Check, Evidence, Rule, judge
 from ldpbeam.audit.checks.sharing import across_collections
+from ldpbeam.audit.checks.twins import equal_histories
 from ldpbeam.audit.client.clients import Client
 from ldpbeam.audit.client.draws import DrawPlan, HistoryCounts, ReportLog, Subject, read_histories
 from ldpbeam.audit.law.pairs import model_of
@@ -65,6 +66,11 @@ def _histories(subject: Subject) -> tuple[Evidence, list[str]]:
         left_out.append("Several collections of one device: this client serves one.")
     else:
         evidence += shared
+    twins = equal_histories(subject)
+    if twins is None:
+        left_out.append("Generators of little entropy: histories of honest devices are too often equal.")
+    else:
+        evidence += twins
     return evidence, left_out
 
 
@@ -74,8 +80,8 @@ def _lives(subject: Subject, life: Participation) -> tuple[Evidence, list[str]]:
     evidence = _evidence(subject, lives.counts, lives.rotating)
     rules = [few_reports(lives, life), *life_manners(subject, life)]
     left_out = (
-        "Forks, several collections of one device, and long lives: audit a copy of the collection without "
-        "participation, whose reports are drawn the same way."
+        "Forks, several collections of one device, equal histories and long lives: audit a copy of the "
+        "collection without participation, whose reports are drawn the same way."
     )
     return evidence + Evidence(matches=list(silence(lives, life)), rules=rules), [left_out]
 

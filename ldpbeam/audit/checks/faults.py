@@ -58,9 +58,11 @@ FAULTS = (
         Check.PARTICIPATION,
         30_000,
     ),
+    Fault("generator-20-bits", "a random generator with 20 bits of entropy", Check.DEVICES, 30_000),
     Fault("device-in-clear", "one device of 97 that sends its value in clear"),
     Fault("restart", "permanent answers that are lost at one restart of many"),
-    Fault("id-otherwise", "ids that tell the value otherwise than by exclusive ors of bits"),
+    Fault("generator", "a random generator with more entropy, or one that others can predict"),
+    Fault("id-hashed", "ids made of the value by a hash, an encryption or a product"),
     Fault("time", "the time that a report takes"),
 )
 """All kinds, those that no audit sees last."""

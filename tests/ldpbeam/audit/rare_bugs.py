@@ -7,6 +7,7 @@ need many. What each does wrong is one method.
 from __future__ import annotations
 
 import pickle
+import random
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -304,6 +305,29 @@ class IdFollows(Plain):
 
 
 # Epochs
+
+
+class Seeded(SystemRandomness):
+    """A generator that few random bits decide, as that of a board which has no other source."""
+
+    def __init__(self, bits: int) -> None:
+        self._made = random.Random(secrets.randbits(bits))
+
+    def word(self, limit: int = FULL) -> int:
+        return self._made.randrange(limit)
+
+    def words(self, count: int) -> list[int]:
+        return [self.word() for _ in range(count)]
+
+
+@planted("generator-20-bits")
+class GeneratorOf20Bits(Plain):
+    bits = 20
+
+    def __init__(self, collection: Collection, folder: Path | None) -> None:
+        super().__init__(collection, folder)
+        self.randomness = Seeded(self.bits)
+        self.memo = self.protocol.device.new_memo(self.randomness)
 
 
 @planted("silence-of-a-value")
