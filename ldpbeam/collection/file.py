@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -406,6 +407,8 @@ def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:
     if entry is None:
         return domain
     example = "Write for example atoms: [60, 120], numbers of the range, or labels where the domain has them."
+    if syntax.is_mapping(entry.node):
+        return replace(domain, atoms=_multiples(domain, entry))
     if not syntax.is_list(entry.node) or not entry.node.value:
         raise entry.fail("must be a list of values", example)
     places = []
@@ -420,6 +423,19 @@ def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:
         return replace(domain, atoms=tuple(sorted(places)))
     except CollectionError as error:
         raise error.at(entry.where) from None
+
+
+def _multiples(domain: Domain, entry: _Entry) -> tuple[int, ...]:
+    """The places of all multiples of ``every``, in the units of the domain; its ends need no atom."""
+    keys = _mapping(entry.mapping(), ("every",), entry.where, "atoms")
+    step = Fraction(str(_required(keys, "every", entry.where, "atoms: {every: 60}").number()))
+    top = Fraction(domain.size - 1 if domain.maximum is None else domain.maximum)
+    if domain.labels is not None or (domain.maximum is None and step.denominator != 1):
+        raise entry.fail("has no such multiples among the values", "List values: atoms: [60, 120].")
+    if step <= 0 or not 2 <= 2 * (top // step) <= domain.size:
+        raise entry.fail("must name one value at least, and half of them at most", "Choose another step.")
+    places = {domain.index_of_number(step * i) for i in range(1, top // step + 1)}
+    return tuple(sorted(places - {domain.size - 1}))
 
 
 def _ordered(entry: _Entry | None, *, mean: bool) -> bool:

@@ -46,7 +46,9 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
     for name in PARAMETER_KEYS:
         if name in setting.protocol.PARAMETERS or name in {*setting.protocol.OPTIONAL} - {"p2", "q2"}:
             value = getattr(setting.parameters, name)
-            value = resolved[name] if value is None else value
+            value = resolved.get(name) if value is None else value
+            if value is None:
+                continue
             lines.append(f"{name}: {getattr(value, 'value', value)}")
     origin = instant(particulars.start)
     lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")

@@ -156,8 +156,9 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
     if row.setting.parameters.hash_family == "interval":
         yield (
             "Reports name stretches of neighbouring values, so no single value is estimated. For single "
-            "values plan without --ordered. Values that many devices share, such as 60 minutes, belong in "
-            "the domain's atoms: else limits near them can miss the truth."
+            "values plan without --ordered. Round numbers that many devices hold, such as 60 minutes, "
+            "belong in the domain's atoms, or limits near them miss the truth. When in doubt write atoms: "
+            "{every: 60}: it makes limits about 9 % wider."
         )
 
 

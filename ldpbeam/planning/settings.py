@@ -15,6 +15,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs, OrderedNeeds
 from ldpbeam.promise.promise import EXACT_REPORTS, Promise
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
+from ldpbeam.protocols.subset import Subset
 
 _SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12), "interval": (2, 3, 4, 6, 8, 12)}
 """Symbols of a hash that are tried where a cap says what g of them may cost together."""
@@ -72,7 +73,8 @@ class Setting:
         """The choice in short, for people; levels are columns of their own."""
         given, takes = self.parameters, (*self.protocol.PARAMETERS, *self.protocol.OPTIONAL)
         resolved = self.protocol.resolved_parameters()
-        parts = [self.name, *(f"{key}={resolved[key]}" for key in ("g", "d") if key in takes)]
+        named = [key for key in ("g", "d", "w") if key in takes and key in resolved]
+        parts = [self.name, *(f"{key}={resolved[key]}" for key in named)]
         if "segment" in takes and resolved["segment"] != self.protocol.domain_size - 1:
             parts.append(f"segment={resolved['segment']}")
         if given.gamma:
@@ -121,7 +123,14 @@ def _one_round(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[P
     for level, reports in sorted({*ways, (min(again, MOST_LEVEL), needs.epochs)}):
         if level >= LEAST_LEVEL and (reports == needs.epochs or needs.epochs <= LONGEST):
             for options in _options(kind, needs):
-                yield replace(options, epsilon=level), reports
+                yield replace(options, epsilon=level, w=_size(kind, needs, level)), reports
+
+
+def _size(kind: type[LocalProtocol[Any]], needs: Needs, level: float) -> int | None:
+    """The size of a subset that is best at the frequency that plans rank by."""
+    if not issubclass(kind, Subset):
+        return None
+    return kind.best_for(needs.values, level, Fraction(1, needs.values)).w
 
 
 def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:

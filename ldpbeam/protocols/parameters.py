@@ -79,6 +79,7 @@ PARAMETER_KEYS: dict[str, ParameterKey] = {
         ParameterKey("q2", ParameterKind.NUMBER, 14, 0.25, "0.25", resolved=True),
         ParameterKey("gamma", ParameterKind.NUMBER, 15, 0.0, "0.2", resolved=True),
         ParameterKey("segment", ParameterKind.INTEGER, 16, None, "3600", resolved=True),
+        ParameterKey("w", ParameterKind.INTEGER, 20, None, "2", resolved=True),
     )
 }
 """Every key that a protocol may take, in the order of the collection file."""
@@ -101,6 +102,7 @@ class Parameters:
         d: buckets a dBitFlip device samples.
         gamma: probability of flipping a memoised bit once more (Microsoft's output perturbation).
         segment: distance of the points that a value is rounded to, in units of the value.
+        w: values that a subset has; None means the w that is best for rare values.
         p2, q2: given second round of deployed RAPPOR.
     """
 
@@ -113,6 +115,7 @@ class Parameters:
     d: int | None = None
     gamma: float = 0.0
     segment: int | None = None
+    w: int | None = None
     p2: float = 0.75
     q2: float = 0.25
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.exact import exp_below
+from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.randomiser import Randomiser
 from ldpbeam.protocols.bit_vector import BitVectorCounter, VectorDevice, Vectors
@@ -193,22 +194,52 @@ class Subset(FrequencyProtocol[int]):
     ID = 17
     NAME = "subset"
     PARAMETERS = ("epsilon",)
+    OPTIONAL = ("w",)
     SOURCE = "Ye and Barg (IEEE Trans. Inf. Theory 2018); Wang and others (arXiv:1607.08025)"
 
     domain_size: int
     w: int
     keep: int
+    given: bool = False
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> Subset:
-        """w is k/(e^ε + 1) rounded down or up: of both the one with the smaller variance V*."""
-        epsilon = parameters.level("epsilon")
+        """w as given; else k/(e^ε + 1) rounded down or up, of both the one with the smaller variance V*."""
+        epsilon, given = parameters.level("epsilon"), parameters.w
+        best = cls.best_for(domain_size, epsilon, Fraction(0))
+        if given is None or given == best.w:
+            return best
+        if not 1 <= given < domain_size:
+            raise CollectionError(
+                "E-COLLECTION-VALUE",
+                f"w = {given} must be at least 1 and below the number of values, {domain_size}",
+                key="w",
+                remedy=f"Use w: {best.w}, or leave it out for the same.",
+            )
+        return cls._of_size(domain_size, epsilon, given, given=True)
+
+    @classmethod
+    def best_for(cls, domain_size: int, epsilon: float, frequency: Fraction) -> Subset:
+        """The w with the smallest variance of a value with that frequency."""
+        least = min(max(1, int(domain_size / (exp(epsilon) + 1))), domain_size - 1)
+        most = min(least + (3 if frequency else 1), domain_size - 1)
+        built = [cls._of_size(domain_size, epsilon, w) for w in range(least, most + 1)]
+        return min(built, key=lambda one: one._variance(frequency))
+
+    def _variance(self, frequency: Fraction) -> Fraction:
+        """n·V at a frequency f, V* + f·(1 − own − other)/(own − other) (docs/maths.md section 1)."""
+        support = self.estimator.support
+        return support.floor + frequency * (1 - support.own - support.other) / support.gap
+
+    @classmethod
+    def _of_size(cls, domain_size: int, epsilon: float, w: int, *, given: bool = False) -> Subset:
         # own = w·e^ε/(w·e^ε + k − w): own/(1 − own) is e^ε·w/(k − w), rounded down.
         odds = exp_below(epsilon)
-        least = min(max(1, int(domain_size / (exp(epsilon) + 1))), domain_size - 1)
-        sizes = dict.fromkeys((least, min(least + 1, domain_size - 1)))
-        built = [cls(domain_size, w, int(FULL * odds * w / (odds * w + domain_size - w))) for w in sizes]
-        return min(built, key=lambda one: one.estimator.support.floor)
+        return cls(domain_size, w, int(FULL * odds * w / (odds * w + domain_size - w)), given)
+
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        """w where it was given: the digest of the default has none."""
+        return {"w": self.w} if self.given else {}
 
     @property
     def guarantee(self) -> Guarantee:

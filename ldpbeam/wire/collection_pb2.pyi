@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Collection(_message.Message):
-    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "participation", "owner", "allowed_lateness_seconds", "consistency", "min_reports", "future_tolerance_seconds", "retired_seconds")
+    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "participation", "w", "owner", "allowed_lateness_seconds", "consistency", "min_reports", "future_tolerance_seconds", "retired_seconds")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class Collection(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_FIELD_NUMBER: _ClassVar[int]
     PARTICIPATION_FIELD_NUMBER: _ClassVar[int]
+    W_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_LATENESS_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
@@ -52,13 +53,14 @@ class Collection(_message.Message):
     attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
     allocation: str
     participation: Participation
+    w: int
     owner: str
     allowed_lateness_seconds: int
     consistency: str
     min_reports: int
     future_tolerance_seconds: int
     retired_seconds: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., participation: _Optional[_Union[Participation, _Mapping]] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., participation: _Optional[_Union[Participation, _Mapping]] = ..., w: _Optional[int] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ...) -> None: ...
 
 class Participation(_message.Message):
     __slots__ = ("reports", "of")
@@ -81,7 +83,7 @@ class Domain(_message.Message):
     def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ..., other: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
-    __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2", "gamma", "segment")
+    __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2", "gamma", "segment", "w")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +93,7 @@ class Attribute(_message.Message):
     Q2_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    W_FIELD_NUMBER: _ClassVar[int]
     name: str
     domain: Domain
     protocol: str
@@ -100,7 +103,8 @@ class Attribute(_message.Message):
     q2: float
     gamma: float
     segment: int
-    def __init__(self, name: _Optional[str] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., g: _Optional[int] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ...) -> None: ...
+    w: int
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., g: _Optional[int] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., w: _Optional[int] = ...) -> None: ...
 
 class Epochs(_message.Message):
     __slots__ = ("length_seconds", "origin_seconds", "count")

@@ -37,6 +37,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "gamma": (0.2, 0.0),
     # Divides every domain's largest value; None is that value.
     "segment": (None, 1),
+    # Possible in every domain; None is another one for more than a few values.
+    "w": (None, 1),
 }
 SIZED: dict[str, Callable[[int], tuple[Any, ...]]] = {
     # The first is what vectors show: several buckets, but not all.
@@ -89,6 +91,8 @@ class Setting:
             parts.append(f"gamma{p.gamma}")
         if p.segment is not None:
             parts.append(f"s{p.segment}")
+        if p.w is not None:
+            parts.append(f"w{p.w}")
         return "-".join(parts)
 
 

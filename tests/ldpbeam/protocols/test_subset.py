@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.exact import exp_below
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.randomness import FULL
@@ -24,7 +26,7 @@ def subset(k: int, epsilon: float) -> Subset:
 
 def of_size(k: int, w: int, epsilon: float) -> Subset:
     odds = exp_below(epsilon) * w
-    return Subset(k, w, int(FULL * odds / (odds + k - w)))
+    return Subset(k, w, int(FULL * odds / (odds + k - w)), given=w != subset(k, epsilon).w)
 
 
 @pytest.mark.parametrize("epsilon", LEVELS)
@@ -96,6 +98,31 @@ def test_sets_that_tell_two_values_apart_are_as_far_as_a_shuffler_is_told() -> N
     assert (found.ratio, found.distance) == (built.guarantee.first_ratio, distance)
 
 
+def test_a_plan_writes_the_size_that_is_best_at_the_frequency_that_it_ranks_by() -> None:
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.needs import FrequencyNeeds
+    from ldpbeam.planning.plan import make_plan
+
+    def at(w: int) -> float:
+        support = of_size(100, w, 4.0).estimator.support
+        own, other = float(support.own), float(support.other)
+        return (own * (1 - own) / 100 + other * (1 - other) * 0.99) / float(support.gap) ** 2
+
+    assert subset(100, 4.0).w == 1
+    assert at(2) < 0.91 * at(1)
+    assert min(range(1, 20), key=at) == 2
+    needs = FrequencyNeeds(values=100, devices=100_000, epochs=1, first=4.0)
+    row = next(row for row in make_plan(needs).rows if row.setting.name == "subset")
+    text = collection_text(row, needs, Particulars("a", Domain(100), "1d", 0))
+    assert "\nw: 2\n" in text
+    written, usual = parse_collection(text), parse_collection(text.replace("w: 2\n", ""))
+    assert written.protocol == of_size(100, 2, 4.0)
+    assert usual.digest == parse_collection(text.replace("w: 2", "w: 1")).digest != written.digest
+    with pytest.raises(CollectionError, match="w = 100 must be at least 1 and below"):
+        parse_collection(text.replace("w: 2", "w: 100"))
+
+
 def test_plan_recommends_it_where_it_is_best() -> None:
     """And the standard error of the plan is that of theory."""
     from ldpbeam.planning.needs import FrequencyNeeds
@@ -107,10 +134,11 @@ def test_plan_recommends_it_where_it_is_best() -> None:
     assert found.recommended is not None
     assert found.recommended.setting.name == "subset"
     mine = next(row for row in rows if row.setting.name == "subset")
+    assert mine.setting.label.startswith("subset w=3")
     assert mine.figures.std_error <= min(
         row.figures.std_error for row in rows if row.setting.name in ONE_ROUND
     )
-    support = subset(10, 1.0).estimator.support
+    support = of_size(10, 3, 1.0).estimator.support
     even = 1 / 10 * float(support.own * (1 - support.own)) + 9 / 10 * float(
         support.other * (1 - support.other)
     )
