@@ -12,7 +12,8 @@ from ldpbeam.audit.client.clients import PythonClient
 from ldpbeam.audit.client.draws import ReportLog, Subject, plan_of
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.audit.standard_collections import one_collection
-from tests.ldpbeam.audit.rare_bugs import GeneratorOf20Bits, Plain, PlainMaker
+from tests.ldpbeam.audit.rare_bugs import GeneratorOf20Bits, Plain
+from tests.ldpbeam.audit.small import KindMaker
 
 
 class GeneratorOf8Bits(GeneratorOf20Bits):
@@ -36,7 +37,7 @@ def test_a_generator_that_repeats_itself_shows(protocol: str, tmp_path: Path) ->
     asked = one_collection(protocol, 24, epsilon_longitudinal=2.0, epsilon_first=1.0)
     found = []
     for kind in (Plain, GeneratorOf8Bits):
-        client = PythonClient(asked, PlainMaker(kind), tmp_path)
+        client = PythonClient(asked, KindMaker(kind), tmp_path)
         subject = Subject(client, asked, model_of(asked.protocol), plan_of(2_000), ReportLog(asked))
         evidence = equal_histories(subject)
         assert evidence is not None
@@ -46,6 +47,6 @@ def test_a_generator_that_repeats_itself_shows(protocol: str, tmp_path: Path) ->
 
 def test_reports_that_are_often_equal_are_left_out(tmp_path: Path) -> None:
     asked = one_collection("dbitflip_pm", 24, epsilon_longitudinal=2.0, d=4)
-    client = PythonClient(asked, PlainMaker(Plain), tmp_path)
+    client = PythonClient(asked, KindMaker(Plain), tmp_path)
     model = model_of(asked.protocol)
     assert equal_histories(Subject(client, asked, model, plan_of(2_000), ReportLog(asked))) is None
