@@ -154,7 +154,7 @@ def test_the_example_of_a_key_is_accepted(cells: list[str]) -> None:
     content = {**BASE, **example}
     (key,) = example
     protocol_of = {"epsilon": "olh", "d": "dbitflip", "p2": "rappor", "q2": "rappor"}
-    protocol_of |= {"gamma": "one_bit_rrpm", "segment": "one_bit_rrpm"}
+    protocol_of |= {"gamma": "one_bit_rrpm", "segment": "one_bit_rrpm", "w": "subset"}
     content["protocol"] = protocol_of.get(key, content["protocol"])
     takes = PROTOCOLS[str(content["protocol"])].PARAMETERS
     unused = {level for level in LEVELS if level not in takes}
