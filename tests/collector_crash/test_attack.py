@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.collection.file import parse_collection
 from tests.collector_crash.forks import forks
-from tests.collector_crash.test_kill import YAML, load_collection_of
 from tests.ldpbeam.collector.serving import TYPE, report
 from tests.waiting import PATIENCE, slowness
 
+YAML = "{name: one, domain: {size: 4}, protocol: grr, epsilon: 1, epoch: {length: 36500d, count: 2}}"
 HEAD = "POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n"
 DECLARED = HEAD.format(TYPE["Content-Type"], 1 << 20).encode()
 ATTACKS = {
@@ -28,7 +29,7 @@ ATTACKS = {
 
 @pytest.mark.thorough
 def test_no_attack_shuts_devices_out(tmp_path: Path) -> None:
-    body = report(7, digest=load_collection_of(tmp_path).digest)
+    body = report(7, digest=parse_collection(YAML).digest)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 3000:
         pytest.skip("this process may not open so many connections")

@@ -20,8 +20,8 @@ from ldpbeam.collector.store import FileStore
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
 from ldpbeam.records.journal import JOURNALS, read_entries
-from tests.crash.power import final, losses, without
-from tests.crash.recorder import Call, Kind, Log, Recorder, Said, mark, restore
+from tests.crash.power import final, forcing_only, losses
+from tests.crash.recorder import Kind, Log, Recorder, Said, mark, restore
 from tests.ldpbeam.collector.serving import ONE, names
 
 pytestmark = [
@@ -189,10 +189,5 @@ def test_a_collector_that_forces_only_the_one_to_disk_fails(
 ) -> None:
     """Otherwise the tests above could not fail of the collector: whatever it keeps its reports in."""
     log = recorder.run(collect, restore({}, home / "recorded"))
-    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
-
-    def gone(call: Call) -> bool:
-        return call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
-
-    found = enumerated(without(log, gone), home)
+    found = enumerated(forcing_only(forced, log), home)
     assert {"an answered report is lost", "a finished file is torn"} & set(found)

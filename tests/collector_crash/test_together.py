@@ -8,21 +8,27 @@ reported exactly once in each epoch, nothing waits, and the engine has counted a
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import random
 import signal
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.collector_crash.forks import Forks, forks, kill
-from tests.collector_crash.test_kill import counted
 from tests.ldpbeam.collector.serving import records
+from tests.pipelines.running import check_books
 from tests.waiting import PATIENCE, poll
 
 KILLS = 45
@@ -81,6 +87,24 @@ def done(warm: Forks) -> list[float]:
     """What each device has spent, once nothing waits."""
     with warm.came:
         return next((words["done"] for words in warm.said if "done" in words), [])
+
+
+def counted(folder: Path, agreed: Collection) -> dict[str, Any]:
+    """What the engine makes of everything, after all that happened to it."""
+    output = folder / "out"
+    config = RunConfig.parsed(
+        (agreed,), output=str(output), watch=str(folder / "reports"), land_every=0.05, watermark_delay=1.0
+    )
+    with Landing(str(output)).locked() as landing:
+        engine = LocalStream(config, WatchedFolder(config.input.watch), landing)
+        while engine.step():
+            pass
+        engine.stop()
+    record = json.loads((output / "run.json").read_text())
+    check_books(record)
+    assert record["accounting"]["total"]["rejected"] == {}
+    total: dict[str, Any] = record["accounting"]["total"]
+    return total
 
 
 def complaints(folder: Path, warm: Forks, collection: Collection) -> list[str]:

@@ -6,7 +6,6 @@ second draw is seen at once.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import defaultdict
 from collections.abc import Callable
@@ -41,8 +40,8 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 """(value, epoch) of a first life: a new value, the same, another one, the first again."""
 
 
-class Real:
-    """The client."""
+class Living:
+    """A device of the client."""
 
     def __init__(self, folder: Path, memo: Any) -> None:
         self._device = Device.open(COLLECTION, folder, memo=memo, outbox=4096)
@@ -58,26 +57,6 @@ class Real:
     def withdraw(self) -> None:
         """The person opts out."""
         self._device.withdraw()
-
-
-class Naive:
-    """What one would write first: a memo in a JSON file, which is kept after the report has left."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "memo.json"
-        self._memo = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-
-    def report(self, value: int, epoch: int) -> bytes:
-        self._path.with_suffix(".tmp").write_text(json.dumps(self._memo))
-        self._path.with_suffix(".tmp").replace(self._path)
-        answer = self._memo.setdefault(str(value), secrets.token_hex(BUCKETS // 8))
-        return report_pb2.Report(epoch=epoch, payload=bytes.fromhex(answer)).SerializeToString()
-
-    def waiting(self) -> None:
-        pass
-
-
-Living = Real | Naive
 
 
 class Record:
@@ -124,8 +103,6 @@ class Record:
     def hand_out(self, device: Living) -> None:
         """What a sender gets. Nothing is acknowledged: every report that ever left must wait."""
         waiting = device.waiting()
-        if waiting is None:
-            return
         for epoch, message in waiting.items():
             self.add(left=(epoch, message.hex()))
         for epoch in self.left.keys() - waiting.keys():
@@ -169,7 +146,7 @@ def _payload(message: bytes) -> bytes | None:
 def first_life(folder: Path, kind: str) -> None:
     """The plan."""
     record = Record(mark)
-    device = Real(folder / "device", kind)
+    device = Living(folder / "device", kind)
     for value, epoch in PLAN:
         record.ask(device, value, epoch)
         record.hand_out(device)
@@ -178,7 +155,7 @@ def first_life(folder: Path, kind: str) -> None:
 def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., None] | None = mark) -> Record:
     """From the newest epoch on, with another value first: all that was seen must be seen again."""
     record = Record.of(said, tell)
-    device = Real(folder / "device", kind)
+    device = Living(folder / "device", kind)
     record.hand_out(device)
     newest = record.newest
     record.ask(device, 5, newest)
@@ -195,7 +172,7 @@ def refused_life(folder: Path, kind: str) -> None:
     for value, epoch in PLAN:
         for attempt in (value, 8):
             try:
-                device = device or Real(folder / "device", kind)
+                device = device or Living(folder / "device", kind)
                 record.ask(device, attempt, epoch)
                 record.hand_out(device)
                 break
@@ -213,7 +190,7 @@ def withdrawing_life(folder: Path, kind: str) -> None:
         return found
 
     secrets.token_bytes = drawn  # type: ignore[assignment]
-    steps: list[Callable[[], Any]] = [lambda: made.append(Real(folder / "device", kind))]
+    steps: list[Callable[[], Any]] = [lambda: made.append(Living(folder / "device", kind))]
     steps += [partial(lambda value, epoch: record.ask(made[0], value, epoch), *asked) for asked in PLAN]
     steps.append(lambda: made[0].withdraw())  # noqa: PLW0108 - there is none yet
     for step in steps:

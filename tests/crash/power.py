@@ -398,10 +398,16 @@ def losses(log: Log, limit: int = LIMIT) -> Iterator[Loss]:
             yield from here(after + 1)
 
 
-def without(log: Log, gone: Callable[[Call], bool]) -> Log:
-    """The record of a program that leaves some calls out: only ones that force something to disk."""
-    assert all(call.kind == Kind.FSYNC for call in log.calls if gone(call))
-    return replace(log, calls=tuple(call for call in log.calls if not gone(call)))
+def forcing_only(forced: str, log: Log) -> Log:
+    """The record of a program that forces only its ``files``, or only its ``folders``, to disk."""
+    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
+    gone = {
+        call
+        for call in log.calls
+        if call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
+    }
+    assert gone
+    return replace(log, calls=tuple(call for call in log.calls if call not in gone))
 
 
 def final(log: Log, limit: int = LIMIT) -> Iterator[Entries]:

@@ -1,18 +1,13 @@
 """A device is stopped anywhere: it never shows two responses for a value, nor two reports for an epoch.
 
-Once by SIGKILL at random moments; once by recording every call that changes the disk, and enumerating what
-may be left of the disk when the machine loses power there.
+Every call that changes the disk is recorded, and what may be left of the disk when the machine loses power
+there is enumerated; what SIGKILL leaves is among it.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import random
-import select
-import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,99 +19,19 @@ from ldpbeam.wire import report_pb2
 from tests.crash.harness import spread
 from tests.crash.lives import (
     PLAN,
-    Living,
-    Naive,
-    Real,
     Record,
     first_life,
     refused_life,
     second_life,
     withdrawing_life,
 )
-from tests.crash.power import Loss, final, losses, without
+from tests.crash.power import Loss, final, forcing_only, losses
 from tests.crash.recorder import Entries, Kind, Log, Recorder, entries, restore
 
 memos = pytest.mark.parametrize("memo", ["derived", "stored"])
 recorded = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is loaded as Linux does it")
 LOSSES = 25
 """Losses of power that are tried in each of two lives."""
-
-# --- killed at random moments
-
-
-def live(made: Callable[[], Living], first: int, values: list[int], pipe: int) -> None:
-    """A child's life: report on and on; each line leaves the device when it is written."""
-    device = made()
-    os.write(pipe, b"ready\n")
-    for epoch in range(first, first + 10_000):
-        value = values[epoch % len(values)]
-        os.write(pipe, f"asked {epoch} {value}\n".encode())
-        os.write(pipe, f"left {epoch} {device.report(value, epoch).hex()}\n".encode())
-
-
-def kill_one(made: Callable[[], Living], record: Record, draw: random.Random, longest: float) -> None:
-    """Start a life at the newest epoch, with other values, and kill it after some lines and a while."""
-    reader, writer = os.pipe()
-    values = [draw.randrange(5) for _ in range(7)]
-    child = os.fork()
-    if not child:
-        try:
-            os.close(reader)
-            live(made, record.newest, values, writer)
-        finally:
-            os._exit(3)
-    os.close(writer)
-    lines, least = b"", 1 + draw.randrange(6)
-    while lines.count(b"\n") < least:
-        lines += os.read(reader, 1 << 16)
-    end = time.monotonic() + draw.uniform(0, longest)
-    while (left := end - time.monotonic()) > 0:
-        if select.select([reader], [], [], left)[0]:
-            lines += os.read(reader, 1 << 16)
-    os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status), "a life ended by itself"
-    while part := os.read(reader, 1 << 16):
-        lines += part
-    os.close(reader)
-    for line in lines.decode().splitlines():
-        match line.split():
-            case ["asked", epoch, value]:
-                record.asked[int(epoch)].add(int(value))
-            case ["left", epoch, message] if lines.endswith(b"\n") or line != lines.decode().splitlines()[-1]:
-                record.left[int(epoch)].add(bytes.fromhex(message))
-
-
-def killed(folder: Path, made: Callable[[Path], Living], devices: int, kills: int) -> tuple[int, int]:
-    """How many devices did wrong, and how many reports left."""
-    draw = random.Random(20260101)
-    wrong = reports = 0
-    for number in range(devices):
-        home = folder / str(number)
-        home.mkdir(parents=True)
-        record = Record()
-        for _ in range(kills):
-            kill_one(lambda home=home: made(home), record, draw, 0.01)  # type: ignore[misc]
-        last = made(home)
-        record.hand_out(last)
-        record.ask(last, 4, record.newest)
-        record.ask(last, 4, record.newest + 1)
-        wrong += bool(record.complaints())
-        reports += len(record.left)
-    return wrong, reports
-
-
-@pytest.mark.thorough
-@memos
-def test_no_device_that_is_killed_draws_twice(memo: str, tmp_path: Path) -> None:
-    wrong, reports = killed(tmp_path, lambda home: Real(home, memo), 8, 3)
-    assert wrong == 0
-    assert reports > 8
-
-
-@pytest.mark.thorough
-def test_a_naive_device_fails_the_same_kills(tmp_path: Path) -> None:
-    assert killed(tmp_path, Naive, 15, 4)[0] >= 2
 
 
 # --- power lost at every call
@@ -181,12 +96,7 @@ def test_a_device_that_forces_only_the_one_to_disk_fails(
 ) -> None:
     """Otherwise the tests above could not fail of the client: whatever it keeps its state in."""
     log = recorder.run(first_life, fresh(home), kind=memo)
-    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
-    planted = without(
-        log, lambda call: call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
-    )
-    assert len(planted.calls) < len(log.calls)
-    complaints, _ = enumerate_power_loss(planted, home, memo)
+    complaints, _ = enumerate_power_loss(forcing_only(forced, log), home, memo)
     assert complaints
 
 
@@ -309,14 +219,3 @@ def test_whatever_the_disk_refuses_a_second_call_withdraws(
             assert betrayed(log, now) == []
     assert refused > 40 / step
     assert failed > 0.8 * refused
-
-
-def test_the_checks_can_fail(tmp_path: Path) -> None:
-    record = Record()
-    record.asked[0] = record.asked[1] = {3}
-    for epoch in (0, 1):
-        (tmp_path / f"{epoch}").mkdir()
-        record.left[epoch].add(Naive(tmp_path / f"{epoch}").report(3, epoch))
-    assert record.complaints() == ["a value has 2 responses"]
-    record.left[0] |= record.left[1]
-    assert "epoch 0 has 2 reports" in record.complaints()

@@ -26,8 +26,8 @@ from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import codec, report_pb2
 from tests.crash.harness import spread
-from tests.crash.power import losses, without
-from tests.crash.recorder import Call, Kind, Log, Recorder, Said, mark, restore
+from tests.crash.power import forcing_only, losses
+from tests.crash.recorder import Log, Recorder, Said, mark, restore
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
 from tests.pipelines.running import check_books, collection
 
@@ -206,13 +206,8 @@ def test_an_engine_that_forces_only_the_one_to_disk_fails(
     forced: str, recorder: Recorder, home: Path
 ) -> None:
     """Otherwise the tests above could not fail of the engine: whatever it keeps its state in."""
-    log = recorded(recorder, home, "broker")
-    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
-
-    def gone(call: Call) -> bool:
-        return call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
-
-    assert enumerated(without(log, gone), home, "broker")
+    log = forcing_only(forced, recorded(recorder, home, "broker"))
+    assert enumerated(log, home, "broker")
 
 
 def test_an_acknowledgement_before_the_commit_is_seen(recorder: Recorder, home: Path) -> None:

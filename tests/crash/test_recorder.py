@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.power import Disk, losses
-from tests.crash.recorder import Kind, Log, Recorder, Said, Unrecorded, mark, restore
+from tests.crash.recorder import Log, Recorder, Said, mark, restore
 
 pytestmark = [
     pytest.mark.thorough,
@@ -66,44 +65,6 @@ def text_complaints(folder: Path, said: Said) -> list[str]:
     return [] if int(content[:1]) >= least else ["an older text came back"]
 
 
-def by_stream(folder: Path) -> None:
-    """Write through a stream of the C library, which the recorder does not see."""
-    force(folder)
-    (folder / "a").write_text("a")
-    c = ctypes.CDLL(None)
-    c.fopen.restype = ctypes.c_void_p
-    handle = c.fopen(os.fsencode(folder / "a"), b"w")
-    c.fputs(b"b", ctypes.c_void_p(handle))
-    c.fclose(ctypes.c_void_p(handle))
-
-
-def test_what_is_not_seen_is_an_error(recorder: Recorder, home: Path) -> None:
-    with pytest.raises(Unrecorded, match="does not explain what is in a"):
-        recorder.run(by_stream, made(home))
-
-
-def test_a_call_is_refused_in_place_of_what_it_would_have_done(recorder: Recorder, home: Path) -> None:
-    whole = recorder.run(refusing, made(home, "whole"))
-    for call in range(100):
-        log = recorder.run(refusing, made(home, f"{call}"), refuse=(call, errno.ENOSPC), planted=True)
-        told = [words["refused"] for words in log.marks() if "refused" in words]
-        assert [c.offset for c in log.calls if c.kind == Kind.REFUSED] == told
-        if not told:
-            break
-        assert told == [errno.ENOSPC]
-    assert call >= whole.count(Kind.CREATE, Kind.WRITE, Kind.FSYNC, Kind.RENAME, Kind.MKDIR)
-    assert [c.kind for c in log.calls] == [c.kind for c in whole.calls]
-
-
-def refusing(folder: Path) -> None:
-    """Two folders, of which one may fail."""
-    for name in ("a", "b"):
-        try:
-            replace_text(made(folder, name), list(STEPS))
-        except OSError as error:
-            mark(refused=error.errno)
-
-
 def replay(log: Log) -> list[list[dict[str, bytes | None]]]:
     """What may be left after each call."""
     disk, found = Disk(log), []
@@ -139,63 +100,6 @@ def test_content_lasts_after_fsync_of_the_file_and_names_after_fsync_of_the_fold
 
 def _unique(states: list[dict[str, bytes | None]]) -> list[dict[str, bytes | None]]:
     return [dict(pairs) for pairs in sorted({tuple(sorted(state.items())) for state in states}, key=repr)]
-
-
-def write_two_sectors(folder: Path) -> None:
-    descriptor = os.open(folder / "a", os.O_WRONLY)
-    os.pwrite(descriptor, b"b" * 5000, 3000)
-    os.write(descriptor, b"c")
-    os.fsync(descriptor)
-
-
-def test_sectors_last_in_any_order(recorder: Recorder, home: Path) -> None:
-    (made(home) / "a").write_bytes(b"a" * 9000)
-    log = recorder.run(write_two_sectors, home / "recorded")
-    left = {state["a"] for state in replay(log)[1]}
-    assert {len(content or b"") for content in left} == {9000}
-    for start in (b"a", b"c"):
-        for one in (b"a", b"b"):
-            for two in (b"a", b"b"):
-                middle = one * (4096 - 3000) + two * (8000 - 4096)
-                assert start + b"a" * 2999 + middle + b"a" * 1000 in left
-    # Torn at 512 bytes within a sector, and between them.
-    assert any(
-        content and content[3000:3512] == b"b" * 512 and content[3512:4096] == b"a" * 584 for content in left
-    )
-    assert any(
-        content and content[3000:3548] == b"b" * 548 and content[3548:4096] == b"a" * 548 for content in left
-    )
-    assert len(replay(log)[2]) == 1
-
-
-def two_names(folder: Path) -> None:
-    (folder / "x").mkdir()
-    (folder / "y").mkdir()
-    force(folder)
-    (folder / "x" / "a").write_bytes(b"1")
-    for path in ("x/a", "x", "y", "."):
-        descriptor = os.open(folder / path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
-    (folder / "x" / "b").write_bytes(b"2")
-    (folder / "x" / "a").rename(folder / "y" / "c")
-    force(folder / "y")
-    force(folder / "x")
-
-
-def test_names_last_independently_and_a_rename_between_folders_waits_for_both(
-    recorder: Recorder, home: Path
-) -> None:
-    states = replay(recorder.run(two_names, made(home)))
-    before, both = _files(states[-2]), _files(states[-1])
-    assert {tuple(sorted(state)) for state in before} == {
-        ("x/a",), ("x/a", "x/b"), ("y/c",), ("x/b", "y/c"),
-    }  # fmt: skip
-    assert {tuple(sorted(state)) for state in both} == {("x/b", "y/c")}
-
-
-def _files(states: list[dict[str, bytes | None]]) -> list[set[str]]:
-    return [{name for name, content in state.items() if content is not None} for state in states]
 
 
 def refused_force(folder: Path) -> None:

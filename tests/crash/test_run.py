@@ -17,8 +17,8 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.job.inputs import match_inputs
 from ldpbeam.pipelines.run import run
 from tests.crash.harness import YAML, Tree, differences, reader_complaints, spread, tree
-from tests.crash.power import final, losses, without
-from tests.crash.recorder import Call, Kind, Log, Recorder, restore
+from tests.crash.power import final, forcing_only, losses
+from tests.crash.recorder import Log, Recorder, restore
 from tests.pipelines.running import fleet, with_duplicates, write
 
 pytestmark = [
@@ -83,10 +83,5 @@ def test_a_run_that_forces_only_the_one_to_disk_fails(
 ) -> None:
     """Otherwise the test above could not fail."""
     log, versions = recorded(recorder, home, given, True)
-    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
-
-    def gone(call: Call) -> bool:
-        return call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
-
-    last = final(without(log, gone), 1000)
+    last = final(forcing_only(forced, log), 1000)
     assert any(reader_complaints(tree(restore(state, home / "left")), versions) for state in last)
