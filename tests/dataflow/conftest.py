@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from ldpbeam.cli import main as command
 from ldpbeam.cli.shared import progress
+from tests.dataflow.store import ObjectStore
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -78,6 +79,13 @@ def agreed(tmp_path: Path) -> Path:
     path = tmp_path / "minutes.yaml"
     path.write_text(YAML)
     return path
+
+
+@pytest.fixture
+def objects() -> Iterator[dict[str, bytes]]:
+    ObjectStore.objects.clear()
+    yield ObjectStore.objects
+    ObjectStore.objects.clear()
 
 
 @pytest.fixture

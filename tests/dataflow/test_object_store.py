@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ldpbeam.job.matching import match_path
 from tests.dataflow.conftest import YAML, Call
-from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import fleet, write
-
-
-@pytest.fixture
-def objects() -> Iterator[dict[str, bytes]]:
-    ObjectStore.objects.clear()
-    yield ObjectStore.objects
-    ObjectStore.objects.clear()
 
 
 @pytest.fixture

@@ -162,25 +162,6 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
 
 
 @pytest.mark.thorough
-def test_a_template_is_written_and_no_connection_is_made(
-    call: Call, stream: list[object], tmp_path: Path, offline: list[Any]
-) -> None:
-    with serving() as service:
-        options = [*service.options(tmp_path / "staged"), "--template_location", tmp_path / "minutes.json"]
-        code, out, err = call(*stream, "--output", "gs://my-bucket/results", *options)
-        assert service.calls == []
-    assert (code, err, offline) == (0, "", [])
-    assert "nothing was started" in out
-    is_the_unbounded_graph(Graph.staged(tmp_path / "staged"))
-    job = json.loads((tmp_path / "minutes.json").read_text())
-    assert job["type"] == "JOB_TYPE_STREAMING"
-    wanted = job["environment"]["sdkPipelineOptions"]["options"]
-    assert wanted["pipelineUrl"] == str(tmp_path / "staged" / "pipeline.pb")
-    assert wanted["save_main_session"] is False
-    assert wanted["streaming"] is True
-
-
-@pytest.mark.thorough
 def test_a_service_receives_the_job(call: Call, stream: list[object], tmp_path: Path) -> None:
     with serving("JOB_STATE_RUNNING") as service:
         options = [*service.options(tmp_path / "staged"), "--num_workers=2", "--max_num_workers=8"]

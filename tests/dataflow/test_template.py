@@ -7,7 +7,6 @@ import logging
 import re
 import runpy
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from ldpbeam.cli.main import cli
 from ldpbeam.pipelines.deploy.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
 from tests.dataflow import conftest
 from tests.dataflow.service import OPTIONS, Graph, serving
-from tests.dataflow.store import ObjectStore
 
 METADATA: dict[str, Any] = json.loads((FOLDER / "metadata.json").read_text("utf-8"))
 PARAMETERS: dict[str, dict[str, Any]] = {p["name"]: p for p in METADATA["parameters"]}
@@ -100,13 +98,6 @@ def test_arguments_of_a_launcher_become_those_of_the_command_line(
     assert arguments(["--dedup=true"], tmp_path) == ["run", "--dedup", "--detach"]
 
 
-@pytest.fixture
-def objects() -> Iterator[dict[str, bytes]]:
-    ObjectStore.objects.clear()
-    yield ObjectStore.objects
-    ObjectStore.objects.clear()
-
-
 @pytest.mark.thorough
 def test_the_launcher_writes_the_job_as_the_service_wants_it(
     objects: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: list[Any]
@@ -141,6 +132,3 @@ def test_the_launcher_writes_the_job_as_the_service_wants_it(
     assert graph.images() == {image}
     assert {"Collect/Count/Count", "Collect/Write/Files"} <= graph.labels
     assert not any("main_session" in path.name for path in (tmp_path / "staged").iterdir())
-
-
-# --- the image

@@ -70,4 +70,6 @@ def test_job_recovers_from_a_killed_task_manager_and_a_killed_worker_pool(
     cluster.goes_on(job, 3)
     assert published.look() == wanted
     assert cluster.restarts(job) > before, "the pool was killed and nobody noticed"
+    names = {"reports_read", "reports_admitted", "reports_duplicate", "results"}
+    until("counters on the page", lambda: cluster.live_counters(job).keys() >= names)
     cluster.cancel(job)

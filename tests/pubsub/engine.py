@@ -19,14 +19,13 @@ import pyarrow.parquet as pq
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.environment import ENVIRONMENT
-from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, REFUSED, kept
+from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, kept
 from tests.narrow import present
 from tests.pipelines.running import check_books, expected_support, frame
 from tests.waiting import PATIENCE, poll
@@ -73,13 +72,6 @@ def agree(
         **more,
     }
     path.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
-    return path
-
-
-def retire(path: Path, old: Path, epoch: int) -> Path:
-    start = load_collection(old).epochs.start(epoch)
-    path.write_text(f"{old.read_text()}retired: {instant(start)}\n")
-    assert load_collection(path).digest == load_collection(old).digest
     return path
 
 
@@ -188,19 +180,6 @@ def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
     for place, content in kept(output, CONTENT).items():
         if (key := epochs.get(place >> 28)) is not None:  # not those of refused messages
             found.setdefault(key, set()).update(ReportColumnsCoder().decode(content).report_ids.tolist())
-    return found
-
-
-def messages_refused(output: Path) -> dict[tuple[str, int], bytes]:
-    """Messages that were refused, by source and place in the tables of rejects."""
-    rows, found = kept(output, CONTENT), {}
-    for number, packed in kept(output, REFUSED).items():
-        _, group, *_ = json.loads(packed)
-        content = rows[group << 28]
-        begin = 4 + int.from_bytes(content[:4], "little")
-        for place, offset, length, _ in json.loads(content[4:begin]):
-            message = content[begin + offset : begin + offset + length]
-            found[f"landing/engine.sqlite#{number}", place] = message
     return found
 
 

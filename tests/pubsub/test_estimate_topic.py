@@ -9,14 +9,12 @@ from time import monotonic
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from google.pubsub_v1 import SubscriberClient
 
 import ldpbeam.transforms.sinks.topic
-from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram, estimate_epoch
 from ldpbeam.support import Support
 from ldpbeam.tables import epoch_table, fixed_columns
@@ -94,16 +92,3 @@ def test_revisions_arrive_in_order_with_every_row(
         table = epoch_table(AGREED, revision(number), fixed_columns(AGREED))
         for name in columns[0]:
             assert [v for part in columns for v in part[name]] == table.column(name).to_pylist()
-
-
-def test_a_topic_that_does_not_exist_is_said(channel: Channel) -> None:
-    few = collection("grr", name="few")
-    histogram = estimate_epoch(few, 0, Support(np.arange(few.protocol.counter.counts_length), 50))
-    sink = PublishEstimates(few, f"{channel.topic}-not")
-    sink.setup()
-    sink.start_bundle()
-    with pytest.raises(LdpError, match="NotFound") as refused:
-        list(sink.process(histogram, Timestamp(0), GlobalWindow()))
-        list(sink.finish_bundle())
-    assert refused.value.code == "E-RUN-SINK"
-    sink.teardown()

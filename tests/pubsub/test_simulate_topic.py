@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
 from ldpbeam.engine.sources.subscriber import Message, Subscriber
-from ldpbeam.simulators.deliver.pubsub import publish_epochs
-from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel, pull_all
@@ -104,22 +100,6 @@ def records(content: bytes) -> list[bytes]:
     found = codec.frames(np.frombuffer(content, np.uint8))
     pairs = zip(found.offsets.tolist(), found.lengths.tolist(), strict=True)
     return [codec.framed(content[at : at + length]) for at, length in pairs]
-
-
-def test_equal_arguments_give_equal_messages(
-    make_channel: Callable[..., Channel], subscribe: Subscribe, agreed: Collection
-) -> None:
-    assert agreed.domain is not None
-    found: list[Any] = []
-    for seed in (1, 1, 2):
-        channel = make_channel()
-        people = population(
-            "syn", domain=agreed.domain, devices=500, epochs=2, random_words=RandomWords(seed)
-        )
-        publish_epochs(agreed, people, channel.topic, seed=seed, reports_per_message=64)
-        messages = pull_all(subscribe(channel.subscription, "received"), 16)
-        found.append([(m.arrival_micros, m.data) for m in in_order(messages)])
-    assert found[0] == found[1] != found[2]
 
 
 def test_a_missing_topic_ends_with_2_and_one_line(channel: Channel) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +14,6 @@ from google.cloud import pubsub_v1
 
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.errors import LdpError, UsageError
-from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import LEASE, Channel, pull_all
 from tests.pubsub.emulator import Emulator, emulator
 from tests.waiting import PATIENCE, poll, slowness
@@ -58,24 +55,6 @@ def test_what_was_not_acknowledged_comes_again_after_close(channel: Channel, sub
         first.acknowledge([done])
     again = pull_all(subscribe(channel.subscription), 2)
     assert {m.data for m in again} == {b"kept", b"pulled", b"queued"} - {done.data}
-
-
-CHILD = """
-import os, sys
-from ldpbeam.engine.sources.subscriber import Subscriber
-messages = Subscriber(sys.argv[1], lease_seconds=10).pull(10, 1000, 600)
-os.write(1, messages[0].data)
-os._exit(9)
-"""
-
-
-def test_what_a_dead_process_had_pulled_comes_again(channel: Channel, subscribe: Subscribe) -> None:
-    channel.publish(b"precious")
-    command = [sys.executable, "-c", CHILD, channel.subscription]
-    dead = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False, timeout=PATIENCE)
-    assert (dead.returncode, dead.stdout) == (9, b"precious")
-    (message,) = pull_all(subscribe(channel.subscription), 1)
-    assert message.data == b"precious"
 
 
 def test_the_arrival_time_is_the_attribute_or_else_the_publish_time_and_flagged(
