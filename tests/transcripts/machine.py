@@ -6,7 +6,6 @@ in state between two calls is bytes, as in a real job.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +36,7 @@ class FakeBag:
     items: list[bytes] = field(default_factory=list)
     largest: int = 0
     reads: int = 0
+    in_order: bool = False
 
     def add(self, item: bytes) -> None:
         """Bytes only: anything else would be a coder's affair."""
@@ -47,7 +47,7 @@ class FakeBag:
     def read(self) -> list[bytes]:
         """In any order."""
         self.reads += 1
-        return self.items[::-1]
+        return self.items[:] if self.in_order else self.items[::-1]
 
     def clear(self) -> None:
         """Nothing is left."""
@@ -150,9 +150,7 @@ class Machine:
         late: int = 60,
         deduplicate: bool = True,
         count_shard: type[CountShard] = CountShard,
-        shuffle: random.Random | None = None,
     ) -> None:
-        """``shuffle``: fire due timers in any order, as a runner does that knows no holds."""
         self.collections = {c.digest: c for c in collections}
         schedules = {c.digest_hex: Schedule(c, early, late) for c in collections}
         self.deduplicate = deduplicate
@@ -166,7 +164,6 @@ class Machine:
         self.epochs: dict[tuple[str, int], Cells] = {}
         self.told: list[tuple[str, CountedEpoch]] = []
         self.watermark = -FOREVER
-        self._shuffle = shuffle
 
     def arrive(self, digest: int, batch: ReportColumns, arrival: int) -> None:
         """A ReportBatch message that arrived at so many microseconds, processed now."""
@@ -211,8 +208,7 @@ class Machine:
             if timer.at is not None and timer.at <= self.watermark
         ]:
             # With holds, the first step serves all that is due before the second one hears of the time.
-            chosen = self._shuffle.choice(found) if self._shuffle else min(found, key=lambda f: (f[1], f[0]))
-            self._fire(*chosen)
+            self._fire(*min(found, key=lambda f: (f[1], f[0])))
 
     def _fire(self, at: int, rank: int, key: Any, method: str) -> None:
         cells = (self.shards, self.epochs)[rank][key]

@@ -35,8 +35,6 @@ Times count from the start of epoch 0; an epoch lasts an hour, unless a collecti
     which reports the published support counts are of. Nothing is left out here as a repeat.
 ``elsewhere``
     books of what belongs to no epoch, by collection; ``unknown`` for none.
-
-``must fail: …`` says, once per line, in what a transcript must be found wrong.
 """
 
 from __future__ import annotations
@@ -90,7 +88,6 @@ class Transcript:
     sent: list[Row] = field(default_factory=list)
     told: list[Row] = field(default_factory=list)
     elsewhere: list[Row] = field(default_factory=list)
-    must_fail: list[str] = field(default_factory=list)
 
     def name(self, digest: str) -> str:
         """What the transcript calls a collection."""
@@ -136,9 +133,7 @@ def _rows(lines: list[str]) -> Iterator[Row]:
 def _setting(found: Transcript, line: str) -> None:
     what, _, rest = line.partition(": ")
     words = dict(part.split(" ", 1) for part in rest.split(", ") if " " in part)
-    if what == "must fail":
-        found.must_fail.append(rest)
-    elif what == "settings":
+    if what == "settings":
         kinds: dict[str, Callable[[str], Any]] = {
             "early_every": parse_duration,
             "late_every": parse_duration,

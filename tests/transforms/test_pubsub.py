@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.cli import main as command
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
 from ldpbeam.errors import UsageError
@@ -23,7 +21,6 @@ from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
-from tests.conftest import REPOSITORY
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PATH = "projects/some-project/subscriptions/reports"
@@ -170,34 +167,6 @@ def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError, match=r"pip install 'ldpbeam\[gcp\]'") as caught:
         Subscriber(PATH)
     assert caught.value.code == "E-USAGE-EXTRA"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([], "E-USAGE-OPTION"),
-        (["--topic", "reports"], "E-PUBSUB-MISSING"),
-        (["--topic", "projects/some-project/topics/reports", "--compression", "gzip"], "E-USAGE-OPTION"),
-        (["--topic", "projects/some-project/topics/reports", "--out", "HERE"], "E-USAGE-OUTPUT"),
-    ],
-)
-def test_what_simulate_cannot_do_is_refused_at_once(
-    arguments: list[str],
-    code: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "reports").mkdir()
-    (tmp_path / "reports" / "old.pb").touch()
-    collection = str(REPOSITORY / "examples" / "minutes_in_app.yaml")
-    common = ["--collection", collection, "--population", "syn", "--devices", "5", "--epochs", "1"]
-    given_ = [str(tmp_path) if word == "HERE" else word for word in arguments]
-    monkeypatch.setattr(sys, "argv", ["ldpbeam", "simulate", *common, *given_])
-    with pytest.raises(SystemExit) as end:
-        command.main()
-    assert end.value.code == 2
-    assert capsys.readouterr().err.endswith(f"[{code}]\n")
 
 
 # --- what a simulation publishes

@@ -24,7 +24,6 @@ from ldpbeam.transforms.sinks.accounting import (
     RevisionNumbers,
     content_digest,
     newest_number,
-    number_after,
     numbers_file_name,
     read_epoch_accounting,
 )
@@ -68,14 +67,6 @@ def test_numbers_only_grow(tmp_path: Path) -> None:
         assert found.revision == expected
     (other,) = numbered(tmp_path, "one", result(4, 0))
     assert other.revision == 0
-
-
-def test_an_older_number_is_not_given_again() -> None:
-    """F, then after a restore I and F: F last had a number below that of I, and readers would stay with I."""
-    newest = None
-    for content in ("F", "I", "F"):
-        newest = number_after(newest, content, "job")
-    assert newest == Numbered(2, "F", "job")
 
 
 def test_numbers_go_on_from_books_without_a_file_of_numbers(tmp_path: Path) -> None:

@@ -40,11 +40,3 @@ def test_half_a_source_and_two_of_them_are_refused(given: dict[str, str], said: 
         chosen_source(given)
     assert caught.value.code == "E-USAGE-OPTION"
     assert "--kafka-topic TOPIC" in caught.value.remedy or "subscription" in said
-
-
-def test_the_remedy_names_all_that_is_needed() -> None:
-    with pytest.raises(UsageError) as caught:
-        chosen_source({"kafka_topic": "reports"})
-    assert caught.value.remedy == (
-        "Give --kafka-topic TOPIC --kafka-servers HOST:PORT,… --kafka-expansion HOST:PORT, or leave it out."
-    )

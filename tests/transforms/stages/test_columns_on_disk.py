@@ -94,35 +94,6 @@ def test_what_is_beyond_the_limit_waits_on_disk(tmp_path: Path) -> None:
         assert same(put_together(gathered(some)), put_together(wanted[key]))
 
 
-@pytest.mark.parametrize("limit", [1, 203, 250])
-def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts in a row, as many as make up a block; what is left out is left out of its own block."""
-    key = secret_key()
-    monkeypatch.setattr(columns_on_disk, "_BLOCK", limit)
-    batches = [columns(n, 3) for n in (100, 101, 102, 103, 1)]
-    whole = put_together(batches)
-    sizes = {1: [100, 101, 102, 103, 1], 203: [100, 203, 104], 250: [100, 306, 1]}.get(limit, [100, 307])
-
-    def left(copies: Sequence[int]) -> list[ReportColumns]:
-        ids, payloads = whole.report_ids.copy(), whole.payloads.copy()
-        ids[copies], payloads[copies] = ids[0], payloads[0]
-        ends = np.cumsum([len(batch) for batch in batches])[:-1]
-        parts = zip(np.split(ids, ends), np.split(payloads, ends), strict=True)
-        step = ShardWithSpill(0, Spill(str(tmp_path), 1300))
-        given = bundle(step, [ReportColumns(whole.digest, 3, some, rows) for some, rows in parts])
-        with GatheredColumns([one for _, one in given]) as reports:
-            assert reports.keep_one_per_id(key) == (len(copies), 0)
-            return list(reports.columns())
-
-    assert [len(part) for part in left([])] == sizes
-    some = [99, 100, 200, 201, 303, 405]
-    rest = put_together(left(some))
-    assert np.array_equal(rest.payloads, np.delete(whole.payloads, some, 0))
-    assert np.array_equal(rest.report_ids, np.delete(whole.report_ids, some))
-    # A block of which nothing is left does not exist.
-    assert [len(part) for part in left(range(100, 407))] == [100]
-
-
 @settings(max_examples=50)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=9), min_size=1),

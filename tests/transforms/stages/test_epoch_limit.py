@@ -8,13 +8,11 @@ from itertools import groupby
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.accounting import CONFLICTING, Account, CountedEpoch
-from ldpbeam.admission import LISTED, Parts, Rejection, ReportColumns, capped
-from ldpbeam.arrays import read_only
+from ldpbeam.admission import LISTED, Rejection, capped
 from ldpbeam.errors import Reason
 from ldpbeam.support import Support
 from ldpbeam.transforms.rows import rejection_of
@@ -51,24 +49,6 @@ def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
     return main, entries, rejections
 
 
-@pytest.mark.parametrize("kept", [KEPT, {}, {OTHER.digest_hex: frozenset({9})}])
-def test_an_epoch_that_is_kept_passes_with_its_account(kept: Any) -> None:
-    found = counted(2)
-    main, entries, rejections = given(found, kept)
-    assert main == [found]
-    assert main[0][1] is found[1]
-    assert dict(entries) == {
-        ((DIGEST, 2), "read"): 1000,
-        ((DIGEST, 2), "late"): 8,
-        ((DIGEST, 2), "duplicate"): 16,
-        ((DIGEST, 2), "rejected.wrong_length"): 32,
-        ((DIGEST, 2), CONFLICTING): 64,
-        ((DIGEST, 2), "repeated"): 2,
-    }
-    assert len(entries) == 6
-    assert rejections == []
-
-
 def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> None:
     """Copies of reports that nobody counts are such reports too; what is withheld for is no more asked."""
     main, entries, rejections = given(counted(3), KEPT)
@@ -82,25 +62,6 @@ def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> N
     assert len(entries) == 4
     rejection = Rejection(Reason.TOO_MANY_EPOCHS, "epochs of one", -1, count=84, digest=DIGEST, epoch=3)
     assert list(map(rejection_of, rejections)) == [rejection]
-
-
-@pytest.mark.parametrize("epoch", [1, 3])
-def test_columns_are_passed_on_or_booked(epoch: int) -> None:
-    parts = Parts(
-        ReportColumns(
-            AGREED.digest, epoch, np.arange(n, dtype=np.uint64), read_only(np.zeros((n, 1), np.uint8))
-        )
-        for n in (4, 3)
-    )
-    found = ((DIGEST, epoch), parts)
-    main, entries, rejections = given(found, KEPT)
-    if epoch == 1:
-        assert main == [found]
-        assert entries == rejections == []
-    else:
-        assert main == []
-        assert entries == [(((DIGEST, None), "rejected.too_many_epochs"), 7)]
-        assert [(row.source, row.count, row.epoch) for row in rejections] == [("epochs of one", 7, 3)]
 
 
 def test_a_run_without_records_keeps_what_comes() -> None:

@@ -22,7 +22,7 @@ from ldpbeam.transforms.coders import (
     SupportCoder,
 )
 from ldpbeam.transforms.stages.support import CountSupportOfEach
-from tests.pipelines.running import collection, fleet
+from tests.pipelines.running import collection
 
 AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
 
@@ -198,26 +198,3 @@ def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
     assert (back.payloads == whole.payloads).all()
     assert isinstance(coder.decode(encoded), Parts)
     assert coder.is_deterministic()
-
-
-def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
-    agreed = collection("sue", 40)
-    batches = fleet(agreed, 3_000, 1)
-    count = CountSupportOfEach([agreed])
-    parts = []
-    for batch in batches:
-        some = ReportColumns(agreed.digest, 0, batch.report_ids, read_only(batch.payloads))
-        parts.append(count.add_input(count.create_accumulator(), Parts([some])))
-    found = count.merge_accumulators(parts)
-    assert isinstance(found, Support)
-    wanted = np.zeros(agreed.protocol.counter.signs_length, np.int64)
-    for batch in batches:
-        agreed.protocol.counter.add_signs(batch.payloads, wanted)
-    assert wanted.size == found.signs.size == 2
-    full = np.full((7, agreed.protocol.device.payload_size), 0xFF, np.uint8)
-    agreed.protocol.counter.add_signs(full, wanted)
-    some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), read_only(full))
-    found = count.add_input(found, Parts([some]))
-    assert isinstance(found, Support)
-    assert found.signs.tolist() == wanted.tolist()
-    assert found.signs[0] >= 7

@@ -73,46 +73,6 @@ def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVA
     is_exact(job, job.sent)
 
 
-# --- the fault that was
-
-
-def misaligned() -> Cluster:
-    """A batch that arrived in time and comes behind the watermark, to one shard before a due time has passed
-    there and to the other one after."""
-    rows = pool()
-    parts = [
-        ReportColumns(rows.digest, 0, rows.report_ids[i : i + 10], rows.payloads[i : i + 10])
-        for i in (0, 10, 20)
-    ]
-    sent = [(AGREED.digest, part, at * SECOND) for part, at in zip(parts, (10, 50, 55), strict=True)]
-    draw = random.Random(1)
-    job = Cluster(AGREED, sent, bits=1, early=0, late=LATE)
-    job.read()
-    job.settle(draw)
-    job.advance(draw, 61 * SECOND, SECOND)
-    job.read()
-    job.settle(draw)
-    ahead, behind = job.now.shards
-    ahead.watermark = 66 * SECOND
-    job.settle(draw)
-    job.read()
-    job.settle(draw)
-    behind.watermark = 66 * SECOND
-    job.settle(draw)
-    job.now.total.watermark = 66 * SECOND
-    job.settle(draw)
-    return job
-
-
-def test_a_batch_between_two_due_times_is_published_without_a_further_element() -> None:
-    job = misaligned()
-    assert job.last.account.pending > 0
-    publishes_in_time(job, random.Random(2))
-    job.advance(random.Random(2), CLOSE + MOMENT, 60 * SECOND)
-    is_exact(job, job.sent)
-    assert job.last.closed
-
-
 # --- any schedule
 
 
