@@ -12,29 +12,6 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 
-def norm_sub_iterated(estimates: FloatArray) -> FloatArray:
-    """Add one constant to all still active values, drop those not positive, repeat."""
-    active = np.ones(estimates.size, dtype=bool)
-    while True:
-        delta = (1.0 - np.sum(estimates[active])) / np.count_nonzero(active)
-        dropped = active & (estimates + delta <= 0.0)
-        if not dropped.any():
-            return np.where(active, estimates + delta, 0.0)
-        active &= ~dropped
-
-
-def norm_sub_wang(estimates: FloatArray) -> FloatArray:
-    """Clip first, then add one constant to the positives, clip again, repeat (Wang et al.)."""
-    result = np.maximum(estimates, 0.0)
-    for _ in range(10 * estimates.size + 100):
-        positive = result > 0.0
-        result[positive] += (1.0 - np.sum(result)) / np.count_nonzero(positive)
-        if np.all(result >= 0.0):
-            return result
-        result = np.maximum(result, 0.0)
-    raise AssertionError("the iteration did not end")
-
-
 def norm_cut_one_by_one(estimates: FloatArray) -> FloatArray:
     """Clip, then drop the smallest positive (the last of equals) while the sum exceeds 1."""
     result = np.maximum(estimates, 0.0)
@@ -84,14 +61,6 @@ def outcomes(shares: FloatArray, own: float, other: float, exclusive: bool) -> t
     if exclusive:
         return shares, yes
     return np.concatenate([shares, 1.0 - shares]), np.concatenate([yes, 1.0 - yes])
-
-
-def em(weights: FloatArray, matrix: FloatArray, rounds: int) -> FloatArray:
-    """Expectation-maximisation: multiply each x_u by its mean responsibility, so many times."""
-    x = np.full(matrix.shape[1], 1.0 / matrix.shape[1])
-    for _ in range(rounds):
-        x = x * (matrix.T @ (weights / (matrix @ x))) / np.sum(weights)
-    return x
 
 
 def optimality_gap(x: FloatArray, weights: FloatArray, matrix: FloatArray) -> float:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ldpbeam.consistency import bayes as module
 from ldpbeam.consistency import consistent
@@ -75,26 +73,6 @@ def test_rows_do_not_grow_with_the_number_of_values() -> None:
     assert sizes[1] < 1.3 * sizes[0] < 500
 
 
-@settings(max_examples=25)
-@given(st.integers(2, 300), st.integers(0, 1000), st.randoms(use_true_random=False))
-@pytest.mark.thorough
-def test_it_does_not_depend_on_how_values_are_numbered(k: int, seed: int, random: object) -> None:
-    """Bit for bit, also where they are binned."""
-    estimates = drawn(zipf(k), NOISE, seed)
-    order = list(range(k))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    straight = module.binned(NOISE.realisable(estimates) * NOISE.n, CountNoise.of(NOISE))
-    shuffled = module.binned(NOISE.realisable(estimates[order]) * NOISE.n, CountNoise.of(NOISE))
-    assert all(np.array_equal(a, b) for a, b in zip(straight, shuffled, strict=True))
-    # The sum of norm_sub is taken in sorted order, and divided by in that of the values.
-    np.testing.assert_allclose(
-        consistent("bayes", estimates, NOISE)[order],
-        consistent("bayes", estimates[order], NOISE),
-        rtol=1e-13,
-        atol=0,
-    )
-
-
 @pytest.mark.parametrize("shape", ["zipf", "uniform", "sparse", "two levels"])
 @pytest.mark.parametrize("k", [100, 1000])
 def test_it_has_less_error_than_norm_sub_where_values_are_many(shape: str, k: int) -> None:
@@ -131,49 +109,3 @@ def test_it_is_norm_sub_where_it_would_move_little(
     for limit, expected in ((share * 0.999, shrunk), (share * 1.001, project(estimates))):
         monkeypatch.setattr(module, "LEAST_MOVED", limit)
         assert np.array_equal(consistent("bayes", estimates, noise), expected)
-
-
-def test_frequent_values_stay_where_they_are() -> None:
-    """Far above the noise nothing is pulled anywhere, however few they are."""
-    true = np.array([0.4, 0.2, 0.1] + [0.3 / 497] * 497)
-    noise = Noise(10**7, 0.5, 0.25, False)
-    estimates = drawn(true, noise, 1)
-    moved = consistent("bayes", estimates, noise) - estimates
-    assert np.max(np.abs(moved[:3])) < 0.5 * np.sqrt(noise.floor_variance)
-
-
-@pytest.mark.parametrize("estimates", [[0.0], [-5.0, -5.0], [3.0, -3.0], [1.0, 1.0, 1.0], [1e90, -1e90, 0.1]])
-def test_absurd_estimates_give_a_histogram(estimates: list[float]) -> None:
-    for noise in (NOISE, Noise(1, 1.0, 0.0, True), Noise(10**12, 0.5, 0.499, False)):
-        found = consistent("bayes", np.array(estimates), noise)
-        assert np.all(found >= 0)
-        assert found.sum() == pytest.approx(1, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_bands_are_added_up_in_the_order_of_their_rows(seed: int) -> None:
-    """Bit for bit as one sum after the other, also where the first row begins late and rows are empty."""
-    from ldpbeam.kernels import prior as kernel
-
-    random = np.random.default_rng(seed)
-    rows, columns = int(random.integers(1, 40)), int(random.integers(5, 60))
-    firsts = np.sort(random.integers(seed % 2, columns, rows))
-    ends = np.sort(np.minimum(firsts + random.integers(0, 20, rows), columns))
-    sizes = np.maximum(ends - firsts, 0)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    values, vector = random.random(starts[-1]), random.random(rows)
-    slow = [0.0] * columns
-    for i in range(rows):
-        for at in range(sizes[i]):
-            slow[firsts[i] + at] += values[starts[i] + at] * vector[i]
-    fast = np.full(columns, np.nan)
-    kernel.add_rows((starts, firsts, values), vector, fast)
-    assert fast.tolist() == slow
-    back = module.transposed((starts, firsts, values), columns)
-    weights, told = random.random(columns), np.full(rows, np.nan)
-    kernel.add_rows(back, weights, told)
-    for i in range(rows):
-        total = 0.0
-        for at in range(sizes[i]):
-            total += values[starts[i] + at] * weights[firsts[i] + at]
-        assert told[i] == total

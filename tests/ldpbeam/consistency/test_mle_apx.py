@@ -59,19 +59,6 @@ def test_a_general_optimiser_finds_the_same(channel: tuple[float, float], seed: 
     assert best <= reference.gaussian_objective(found, estimates, floor, slope) * (1 + 1e-9)
 
 
-@given(problems())
-def test_symmetric_rounds_make_it_norm_sub(problem: tuple[np.ndarray, Noise]) -> None:
-    estimates, _ = problem
-    noise = Noise(1000, 0.75, 0.25, False)
-    estimates = noise.realisable(estimates)
-
-    np.testing.assert_allclose(
-        consistent("mle_apx", estimates, noise),
-        consistent("norm_sub", estimates, noise),
-        atol=1e-13,
-    )
-
-
 @pytest.mark.parametrize(
     ("estimates", "expected"),
     [([1.0, 1.0, 0.0], [0.5, 0.5, 0.0]), ([0.6, 0.5], [0.55, 0.45])],

@@ -105,20 +105,6 @@ def test_the_exponent_is_sought_up_to_16(best: float) -> None:
     assert best_exponent(lambda exponent: -((exponent - best) ** 2)) == pytest.approx(best, abs=1e-5)
 
 
-def test_a_value_that_hardly_anybody_holds_has_a_steep_prior() -> None:
-    """Estimates of noise alone, far tighter than a power law with a small exponent would scatter."""
-    n = 500
-    scale = CountNoise.of(Noise(n, 0.999, 0.0005, False))
-    counts = np.zeros(40)
-    posterior = Posterior(counts, scale)
-    fitted = best_exponent(lambda exponent: float(np.sum(posterior.log_marginals(exponent))))
-    direct = [reference.power_log_likelihood(counts, n, scale.floor, scale.slope, a) for a in (5.0, fitted)]
-    assert fitted > 15.9
-    assert direct[1] > direct[0]
-    # So nothing is left of a value; with an exponent of 5 there would be.
-    assert posterior_means(counts, scale).max() < 0.1 * posterior_means(counts, scale, 5.0).max()
-
-
 @pytest.mark.thorough
 def test_the_grid_fits_the_same_exponent_as_single_rows() -> None:
     """The same 1000 estimates alone, and doubled (which selects the grid but moves no maximum)."""

@@ -35,20 +35,6 @@ def test_base_cut_keeps_what_reaches_the_threshold() -> None:
     np.testing.assert_array_equal(result, [cut, 0.0, 0.0])
 
 
-def test_base_cut_keeps_a_twentieth_of_a_false_value_per_histogram() -> None:
-    """Over 2000 empty histograms 100 are expected; means of 40 and of 200 are refused."""
-    random = np.random.default_rng(20)
-    noise = random.normal(size=(2000, 1000)) * np.sqrt(NOISE.floor_variance)
-    false = sum(int(np.count_nonzero(consistent("base_cut", row, NOISE))) for row in noise)
-
-    def plausible(mean: float) -> bool:
-        return bool(min(stats.poisson.cdf(false, mean), stats.poisson.sf(false - 1, mean)) > 1e-9)
-
-    assert plausible(100.0)
-    assert not plausible(40.0)
-    assert not plausible(200.0)
-
-
 def test_base_cut_without_noise_clips() -> None:
     result = consistent("base_cut", np.array([0.6, -0.1, 1e-9]), Noise(100, 1.0, 0.0, True))
 

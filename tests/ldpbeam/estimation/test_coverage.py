@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from ldpbeam.estimates import FEW, interval
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.support import SupportProbabilities
-from tests.reference import estimates as reference
 from tests.reference.coverage import Law, coverage, drawn, fixed, missed
 
 Case = tuple[str, int, tuple[float, ...], int, float]
@@ -54,37 +51,22 @@ def within(law: Law, found: float, least: float = LEAST) -> None:
 KNOWN: list[Case] = [
     # Where earlier intervals covered least, or most: 0.81 to 0.92, and 1.000.
     ("loloha", 360, (8, 7.5), 300, 0.0),
-    ("loloha", 360, (8, 7.5), 1000, 0.0),
     ("blh", 100, (12,), 20_000, 1.0),
     ("grr", 100, (3,), 10, 0.0),
-    ("grr", 100, (3,), 100, 0.0),
     ("oue", 100, (5,), 30, 1 / 30),
     ("sue", 100, (20,), 5000, 0.5),
     ("l_grr", 1412, (2, 1), 1000, 0.0),
-    ("sue", 100, (20,), 20_000, 0.5),
-    ("sue", 100, (12,), 5000, 0.5),
     ("oue", 100, (8,), 30, 1 / 30),
-    ("oue", 100, (5,), 10, 0.1),
-    ("oue", 100, (3,), 30, 0.0),
     ("grr", 50, (8,), 100, 0.02),
-    ("grr", 50, (8,), 100, 0.3),
-    ("grr", 4, (6,), 700, 0.25),
-    ("grr", 9, (12,), 500, 0.1),
     # On either side of a variance of 50.
     ("blh", 100, (1,), 199, 0.0),
     ("blh", 100, (1,), 205, 0.0),
     ("grr", 100, (1,), 5000, 0.0),
-    ("grr", 100, (1,), 5200, 0.01),
     ("grr", 2, (0.1,), 1000, 1.0),
-    ("l_grr", 10, (1, 0.5), 5000, 0.0),
     ("grr", 2, (1,), 1, 0.0),
     ("grr", 2, (1,), 1, 1.0),
     ("grr", 1000, (1,), 3, 1 / 3),
-    ("loloha", 10, (4, 3), 100, 0.5),
     ("l_sue", 360, (8, 7.5), 1000, 0.05),
-    ("l_osue", 360, (8, 7.5), 300, 1 / 300),
-    ("l_osue", 100, (4, 2), 1000, 0.01),
-    ("sue", 8, (1,), 40_000, 0.3),
     # Counts that hardly ever differ from the number of holders.
     ("grr", 2, (10,), 38, 0.5),
     ("grr", 2725, (0.93,), 10, 0.3),
@@ -151,8 +133,8 @@ TOGETHER = [
 ]
 
 
-def all_held(law: Law, size: int, by: object = interval) -> float:
-    each = sum(missed(law, 1 - 0.05 / size, by))  # type: ignore[arg-type]
+def all_held(law: Law, size: int) -> float:
+    each = sum(missed(law, 1 - 0.05 / size))
     return float(np.exp(size * np.log1p(-each)))
 
 
@@ -167,19 +149,3 @@ def test_intervals_of_up_to_a_million_values_hold_at_once(
         assert held >= 0.945
         # Of counts around 50 the term for skewness leaves the upper end a little too far out.
         assert held <= (0.98 if holders == 0 else 0.967)
-
-
-@pytest.mark.parametrize(("sign", "least", "most"), [(0.0, 0.0, 0.93), (-1.0, 0.0, 0.90)])
-def test_without_the_term_for_skewness_they_would_not(sign: float, least: float, most: float) -> None:
-    """Nor with its sign turned: what bounds of the test above can see."""
-
-    def wrong(
-        counts: np.ndarray, n: int, probabilities: SupportProbabilities, ties: np.ndarray, level: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        z = NormalDist().inv_cdf(0.5 + level / 2)
-        shifted = counts + (1 - sign) * (z * z - 1) / 6
-        return reference.score_limits(shifted, np.full(counts.size, n), probabilities.chances, ties, z)
-
-    probabilities = support("oue", 10_000, (6.0,))
-    assert float(81_088 * probabilities.other) > FEW
-    assert least < all_held(wide(probabilities, 8, 81_088), 10_000, wrong) < most

@@ -280,54 +280,6 @@ def test_limits_hold_the_share_below_each_value(
     assert (np.mean(widths, axis=0) < 2.3 * off).sum() >= 5
 
 
-def beta(rng: np.random.Generator, n: int) -> Floats:
-    """Most at both ends."""
-    return rng.beta(0.5, 0.5, n)
-
-
-def long_tail(rng: np.random.Generator, n: int) -> Floats:
-    """Log-normal."""
-    return rng.lognormal(-2, 0.7, n)
-
-
-def blocks(rng: np.random.Generator, n: int) -> Floats:
-    """Two blocks with nothing between them."""
-    left = rng.random(n) < 0.3
-    return np.where(left, 0.1, 0.6) + np.where(left, 0.2, 0.3) * rng.random(n)
-
-
-SHAPES = (hump, edge, steps, few_at_none, beta, long_tail, blocks, lump)
-SIZES = ((64, 1_000, 1.0, 4), (64, 10_000, 1.0, 4), (64, 100_000, 2.0, 6), (256, 10_000, 1.0, 2))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("shape", "k", "n", "epsilon", "g"),
-    # Each shape at two of the sizes, and each size with half of the shapes: all pairs take two minutes.
-    [(shape, *SIZES[(place + more) % 4]) for place, shape in enumerate(SHAPES) for more in (0, 1)],
-)
-def test_coverage_in_400_fleets(shape: object, k: int, n: int, epsilon: float, g: int) -> None:
-    """On average over eleven places .93 at the least, and of the mean .93 to .97."""
-    built, rng, fleets = (
-        model(k, g, epsilon, (20 * k // 64,) if shape is lump else ()),
-        np.random.default_rng(1),
-        400,
-    )
-    places = np.unique(np.array([1, 2, 3, 6, 16, 25, 32, 48, 57, 61, 63]) * k // 64 - 1)
-    held, means = np.zeros(places.size), 0
-    for _ in range(fleets):
-        values = values_of(shape(rng, n), k)  # type: ignore[operator]
-        truth = np.cumsum(np.bincount(values, minlength=k)) / n
-        found = built.estimate(reported(rng, values, built))
-        low, high = found.limits(0.95)
-        held += ((low <= truth) & (truth <= high))[places]
-        first, last = found.mean_limits(0.95)
-        means += bool(first <= values.mean() <= last)
-    print(f"{shape.__name__} {k} {n} {epsilon} {g}:", *(held / fleets).round(3), "mean", means / fleets)  # type: ignore[attr-defined]  # noqa: T201
-    assert held.mean() / fleets >= 0.93
-    assert 0.92 <= means / fleets <= 0.98
-
-
 def test_limits_hold_the_estimate_and_quantiles_theirs() -> None:
     built, rng = model(64, 4, 1.0), np.random.default_rng(4)
     for shape in (hump, edge, steps, lump):

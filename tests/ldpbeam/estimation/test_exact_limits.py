@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import hypergeom
 
 from ldpbeam.estimates import _SCRATCH, Chances, estimate, interval
 from ldpbeam.estimation import exact_limits as kernels
@@ -64,30 +63,6 @@ def test_the_law_of_many_reports_keeps_its_digits(n: int, p: float, q: float) ->
         assert found[1:, 0] == pytest.approx(np.cumsum(found[:-1, 1]), abs=1e-13)
         mean = float(found[:, 1] @ np.arange(400))
         assert mean == pytest.approx(held * p + (n - held) * q, rel=1e-12)
-
-
-@pytest.mark.parametrize("share", [Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), Fraction(1, 10)])
-@pytest.mark.parametrize("f", [Fraction(1, 10), Fraction(1, 2), Fraction(4, 5)])
-def test_the_law_of_drawn_devices_has_the_moments_of_the_hypergeometric_one(
-    share: Fraction, f: Fraction
-) -> None:
-    """Three of them, so far as a number of devices that is not whole does not show."""
-    n, own, other = 9000, 0.7, 0.05
-    population = round(n / share)
-    counts = np.arange(n + 1)
-    found = reference.law(n, float(f), own, other, float(1 - share))
-    mean = float(found @ counts)
-    assert mean == pytest.approx(n * (other + float(f) * (own - other)))
-    of = hypergeom(population, int(population * f), n)
-    second = float(of.var())
-    third = float(of.stats("s")) * second**1.5
-    gap, mine, theirs = own - other, own * (1 - own), other * (1 - other)
-    noise = n * (float(f) * mine + (1 - float(f)) * theirs)
-    skew = n * (float(f) * mine * (1 - 2 * own) + (1 - float(f)) * theirs * (1 - 2 * other))
-    variance = noise + gap**2 * second
-    assert float(found @ (counts - mean) ** 2) == pytest.approx(variance, rel=5e-4)
-    right = skew + 3 * gap * (mine - theirs) * second + gap**3 * third
-    assert float(found @ (counts - mean) ** 3) == pytest.approx(right, abs=2e-3 * variance)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -238,19 +238,3 @@ def test_a_tie_does_not_reject_an_estimate_at_an_end(own: float, other: float, c
 
     assert limits(inner) == pytest.approx(limits(0.5), abs=1e-9)
     assert limits(1 - inner) != pytest.approx(limits(0.5), abs=1e-4)
-
-
-def test_intervals_end_at_0_and_1_or_at_the_estimate() -> None:
-    """Columns: inside, below 0, above 1, an estimate below 0, one above 1, limits on its wrong side."""
-    frequency = [0.5, 0.1, 0.9, -0.3, 1.2, 0.5]
-    low = [0.4, -0.2, 0.8, -0.5, 0.95, 0.6]
-    high = [0.6, 0.2, 1.1, -0.1, 1.4, 0.4]
-    wide_low, wide_high = [f - 0.25 for f in low], [f + 0.25 for f in high]
-    found = np.array([frequency, [0.1] * 6, low, high, wide_low, wide_high])
-    kernels.end_within(found)
-    assert found[0].tolist() == frequency
-    assert found[1].tolist() == [0.1] * 6
-    assert found[2].tolist() == [0.4, 0.0, 0.8, -0.3, 0.95, 0.5]
-    assert found[3].tolist() == [0.6, 0.2, 1.0, 0.0, 1.2, 0.5]
-    assert found[4] == pytest.approx([0.15, 0.0, 0.55, -0.3, 0.7, 0.35])
-    assert found[5] == pytest.approx([0.85, 0.45, 1.0, 0.15, 1.2, 0.65])

@@ -84,13 +84,6 @@ def test_sums_over_epochs_are_the_same_in_pieces(
                         np.testing.assert_array_equal(getattr(found, part), getattr(whole, part), part)
 
 
-def test_a_piece_without_the_other_values_would_have_other_errors() -> None:
-    """What the totals are for: shares of all values, not of those of a piece."""
-    errors, series = errors_of(collection_of("direct"))[0], made_up()
-    part = Series(EPOCHS, series.n[:, :5], series.estimate[:, :5], series.std_error[:, :5])
-    assert (mean(part, errors).std_error != mean(series, errors).std_error[:5]).any()
-
-
 @pytest.mark.parametrize("stored", ["neither", "first", "second", "both"])
 def test_two_runs_are_joined_wherever_they_lie(stored: str) -> None:
     first, second = made_up(1, np.arange(0, 14, 2)), made_up(2, np.arange(1, 15, 2))

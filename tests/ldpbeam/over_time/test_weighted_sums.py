@@ -10,13 +10,6 @@ import numpy as np
 import pytest
 
 import ldpbeam
-from benchmarks.over_time import (
-    ONCE,
-    Population,
-    alarms,
-    coverage,
-    fleets,
-)
 from ldpbeam.estimates import nearest_shares, variance
 from ldpbeam.over_time import DrawnAnew, Series, combined, difference, mean, memo_errors, trend
 from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
@@ -174,29 +167,6 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
     assert few["std_error_floor"].null_count == size
 
 
-@pytest.mark.parametrize(
-    ("name", "rate", "band"),
-    [
-        ("loloha", 0.25, (0.90, 0.985)),
-        ("l_osue", 0.0, (0.90, 0.985)),
-        ("l_osue", ONCE, (0.90, 1.0)),
-    ],
-)
-@pytest.mark.cases(1)
-def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple[float, float]) -> None:
-    """A small part of benchmarks/over_time.py; the naive interval of a mean fails in all of them."""
-    built = protocol(name, 8, TWO)
-    table = coverage(fleets(built, 50, 500, 10, Population(rate), 5), rate)
-    for found in table.values():
-        assert found["unknown rate"] >= band[0]
-        assert band[0] <= found["stated rate"] <= band[1]
-    assert table["mean"]["naive"] < 0.9
-    if rate == ONCE:
-        assert table["difference"]["naive"] < 0.93
-        # The bound without a rate is reached.
-        assert table["difference"]["unknown rate"] < 0.985
-
-
 @pytest.mark.parametrize("name", ["l_osue", "loloha", "dbitflip_pm"])
 @pytest.mark.parametrize("epochs", [7, 30])
 def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epochs: int) -> None:
@@ -220,11 +190,3 @@ def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epoc
             assert alone[value] < true
     # A range from 0 is no rate at all, as far as means go.
     assert ranged == pytest.approx(mean(given, errors).std_error, rel=1e-12)
-
-
-def test_nothing_is_said_to_have_changed_where_nothing_did() -> None:
-    """Values go from device to device all at once: independent errors would be too small for this."""
-    built = protocol("l_osue", 8, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.8))
-    heard, naive = alarms(fleets(built, 60, 500, 10, Population(ONCE, permuted=True), 3))
-    assert heard <= 0.15
-    assert naive >= 0.5
