@@ -12,17 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ldpbeam.admission import ReportColumns
 from ldpbeam.collector.store import FileStore
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
 from ldpbeam.records.journal import JOURNALS, read_entries
 from tests.crash.power import final, forcing_only, losses
 from tests.crash.recorder import Kind, Log, Recorder, Said, mark, restore
-from tests.ldpbeam.collector.serving import ONE, names
+from tests.ldpbeam.collector.serving import names
+from tests.ldpbeam.collector.test_store import Time, columns
 
 pytestmark = [
     pytest.mark.thorough,
@@ -34,20 +33,6 @@ PLAN = ((0, 5), (5, 8), (), (8, 20), (20, 90), (90, 93), (), (93, 95))
 SENT = range(95)
 BYTES = 400
 """Size at which a journal becomes a file."""
-
-
-class Time:
-    """A clock that the program moves."""
-
-    now = 1000.5
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def columns(ids: range) -> list[ReportColumns]:
-    payloads = (np.array(ids, np.uint8) % 4).reshape(-1, 1)
-    return [ReportColumns(ONE.digest, 0, np.array(ids, np.uint64), payloads)]
 
 
 def opened(folder: Path, time: Time, heard: list[LdpError] | None = None) -> FileStore:

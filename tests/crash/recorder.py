@@ -213,7 +213,6 @@ class Recorder:
         folder: Path,
         *,
         refuse: tuple[int, int] | None = None,
-        planted: bool = False,
         **given: Any,
     ) -> Log:
         """Call ``program(folder, **given)`` in a process of its own."""
@@ -237,11 +236,11 @@ class Recorder:
         log.unlink(missing_ok=True)
         raised = [words["raised"] for words in found.marks() if "raised" in words]
         assert not raised, raised[0]
-        _require_complete(found, planted)
+        _require_complete(found)
         return found
 
 
-def _require_complete(log: Log, planted: bool) -> None:
+def _require_complete(log: Log) -> None:
     """Raise Unrecorded unless the record explains what the folder holds, and something was forced to disk."""
     from tests.crash.power import Disk  # the model reads records
 
@@ -250,7 +249,7 @@ def _require_complete(log: Log, planted: bool) -> None:
         raise Unrecorded(f"the recorder cannot follow this: {unseen[0]}")
     if not log.count(Kind.WRITE):
         raise Unrecorded("the recorder saw no write below the folder")
-    if not planted and not log.count(Kind.FSYNC):
+    if not log.count(Kind.FSYNC):
         raise Unrecorded("the recorder saw nothing forced to disk below the folder")
     disk = Disk(log)
     for call in log.calls:

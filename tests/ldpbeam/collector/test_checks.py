@@ -116,15 +116,6 @@ def test_sound_bodies_are_taken_whatever_is_beside_them() -> None:
     assert sum(reports.values()) == 4 + 1 + 15
 
 
-def test_the_columns_of_a_batch_must_fit() -> None:
-    assert taken([batch(range(3), count=2)])[0] == [Reason.MALFORMED]
-    assert taken([batch(range(3), count=0)])[0] == [Reason.MALFORMED]
-    for payloads in (b"\1\1", b"\1\1\1\1"):
-        assert taken([batch(range(3), payloads=payloads)])[0] == [Reason.WRONG_LENGTH]
-    assert taken([batch(range(0))])[0] == [Reason.WRONG_LENGTH]  # read as a single report, as in every run
-    assert judge([batch(range(3), count=2)], KNOWN).verdicts[0].reports == 3
-
-
 def test_epochs_of_a_retired_collection_are_refused() -> None:
     bodies = [report(1, 1, b"\1", RETIRED.digest), report(1, 2, b"\1", RETIRED.digest)]
     assert taken(bodies)[0] == [None, Reason.RETIRED_COLLECTION]
