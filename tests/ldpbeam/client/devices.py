@@ -13,7 +13,6 @@ import pytest
 
 from ldpbeam.client import Device
 from ldpbeam.client.folder import DeviceFolder
-from ldpbeam.client.state import pack_state
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -95,11 +94,6 @@ def set_state(device: Device, state: device_state_pb2.DeviceState) -> None:
         records.save()
 
 
-def state_bytes(device: Device) -> int:
-    """How large the row of a device's state is."""
-    return len(pack_state(state_of(device)))
-
-
 def rows_in(folder: Path) -> dict[str, dict[int, bytes]]:
     """The rows of a device's folder by table."""
     with DeviceFolder(folder)._newest.store.transaction() as rows:
@@ -132,13 +126,4 @@ def held_journal(folder: Path) -> Iterator[None]:
     with closing(sqlite3.connect(folder / "device.sqlite", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE rows SET content = zeroblob(9)")
-        yield
-
-
-@contextmanager
-def full_disk(folder: Path) -> Iterator[None]:
-    """A device's file cannot grow any more."""
-    pages = (folder / "device.sqlite").stat().st_size // 4096
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "_SETTINGS", (*store._SETTINGS, f"PRAGMA max_page_count = {pages}"))
         yield

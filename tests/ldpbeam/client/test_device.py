@@ -5,8 +5,6 @@ from __future__ import annotations
 import hmac
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +14,11 @@ import pytest
 from ldpbeam.admission import Admission
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.values import Index
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import admit_rows
 from ldpbeam.wire import codec
-from tests.conftest import REPOSITORY
 from tests.ldpbeam.client.devices import (
-    EPOCHS,
     every_kind,
     label,
     loloha,
@@ -78,25 +72,6 @@ def test_what_cannot_be_reported_is_refused_without_naming_the_value(value: Any,
     assert caught.value.__cause__ is None
 
 
-def test_a_label_is_its_index_and_another_one_is_the_collections_other(tmp_path: Path) -> None:
-    labels = ("red", "green", "none of these")
-    plain = Domain(3, labels)
-    other = Domain(3, labels, other=2)
-    parameters = Parameters(epsilon=8.0)
-    listed, open_ended = (Collection("c", 1, domain, "grr", parameters, EPOCHS) for domain in (plain, other))
-    device = Device.open(open_ended, tmp_path / "o")
-    for epoch, (text, index) in enumerate([("green", 1), ("mauve", 2), ("", 2), ("red", 0)]):
-        state = state_of(device)
-        message = device.report(text, epoch)
-        set_state(device, state)  # as if it had not reported
-        assert device.report(Index(index), epoch) == message
-    with pytest.raises(DeviceError, match=r"E-DEVICE-VALUE") as caught:
-        Device.open(listed, tmp_path / "l").report("mauve", 0)
-    assert "mauve" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
-
-
 def test_several_attributes_come_by_name_or_in_order(tmp_path: Path) -> None:
     asked = several("split", "l_grr", (3, 4), Parameters(epsilon_longitudinal=4.0, epsilon_first=2.0))
     by_name = Device.open(asked, tmp_path)
@@ -112,37 +87,6 @@ def test_several_attributes_come_by_name_or_in_order(tmp_path: Path) -> None:
 
 
 # --- time
-
-
-def test_without_an_epoch_the_clock_says_which(tmp_path: Path) -> None:
-    now = [7.5 * 3600]
-    device = Device.open(loloha(), tmp_path, clock=lambda: now[0])
-    assert parsed(device.report(1)).epoch == 7
-    now[0] = 9 * 3600
-    assert parsed(device.report(1)).epoch == 9
-    now[0] = 8 * 3600
-    with pytest.raises(DeviceError, match="E-DEVICE-EPOCH"):
-        device.report(1)
-    now[0] = -1
-    with pytest.raises(DeviceError, match="E-DEVICE-EPOCH"):
-        device.report(1)
-
-
-def test_a_clock_that_jumps_far_ahead_does_not_block_the_epochs_before(tmp_path: Path) -> None:
-    now = [100.0]
-    first = loloha()
-    device = Device.open(first, tmp_path, clock=lambda: now[0], max_jump=86400)
-    device.report(1)
-    now[0] += 86400 * 400
-    for asked in (first, loloha(version=2)):  # a collection that never reported knows the device's clock
-        with pytest.raises(DeviceError, match=r"400 days after .*E-DEVICE-CLOCK\]"):
-            Device.open(asked, tmp_path, clock=lambda: now[0], max_jump=86400).report(1)
-    with pytest.raises(DeviceError, match="E-DEVICE-CLOCK"):
-        device.report(1, 30)
-    now[0] = 3700
-    assert parsed(device.report(1)).epoch == 1
-    now[0] += 86400 * 400
-    assert Device.open(first, tmp_path, clock=lambda: now[0], max_jump=86400 * 500).report(1)
 
 
 def test_options_that_nobody_gave(tmp_path: Path) -> None:
@@ -174,51 +118,6 @@ def test_reports_up_to_256_bytes_are_kept_as_they_are(
 
 
 # --- several devices and processes
-
-
-RACE = """
-import sys
-from ldpbeam.client import Device
-from tests.ldpbeam.client.devices import unary
-device = Device.open(unary(), sys.argv[1], memo=sys.argv[2])
-sys.stdin.read(1)
-for epoch in range(25):
-    try:
-        print(epoch, device.report(int(sys.argv[3]), epoch).hex())
-    except ValueError as error:
-        assert "lies before" in str(error)
-"""
-
-
-@memos
-@pytest.mark.thorough
-def test_processes_on_one_folder_draw_once_for_each_epoch(
-    memo: Literal["derived", "stored"], tmp_path: Path
-) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACE, str(tmp_path), memo, str(value)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for value in (3, 11, 19)
-    ]
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("x")
-        process.stdin.flush()
-    found: dict[str, set[str]] = {}
-    for process in processes:
-        for line in process.communicate()[0].splitlines():
-            epoch, report = line.split()
-            found.setdefault(epoch, set()).add(report)
-        assert process.returncode == 0
-    assert len(found) == 25
-    assert {len(reports) for reports in found.values()} == {1}
-    assert len(Device.open(unary(), tmp_path, memo=memo).outbox) == 25
 
 
 @memos

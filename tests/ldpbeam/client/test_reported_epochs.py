@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,56 +55,6 @@ def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> No
         assert all(reported_epochs.contain(entry.spans, one) for one in left)
         assert entry.spans[-1].first_epoch <= asked
     assert new > 100
-
-
-@pytest.mark.parametrize("ahead", [2 * DAY, 3650 * DAY])
-def test_a_device_whose_clock_was_ahead_goes_on_within_a_day(ahead: int, tmp_path: Path) -> None:
-    for before in (0, 3):
-        for long in (1, 30):
-            now = [20.0 * DAY]
-            folder = tmp_path / f"{ahead}-{before}-{long}"
-            device = Device.open(loloha(), folder, outbox=0, clock=partial(now.__getitem__, 0))
-            for _ in range(before):
-                device.report(1)
-                now[0] += DAY
-            now[0] += ahead
-            for _ in range(long):
-                try:
-                    device.report(1)
-                except DeviceError as error:
-                    assert error.code == "E-DEVICE-CLOCK"
-                now[0] += DAY
-            now[0] -= ahead
-            waited = 0
-            while waited < 3 * DAY:
-                try:
-                    device.report(1)
-                    break
-                except DeviceError as error:
-                    assert error.code == "E-DEVICE-EPOCH"
-                    waited += HOUR
-                    now[0] += HOUR
-            assert waited <= DAY
-            now[0] += 2 * DAY
-            device.report(1)
-
-
-def test_a_device_that_was_off_for_long_reports_again_after_a_day(tmp_path: Path) -> None:
-    now = [DAY * 1.0]
-    device = Device.open(loloha(), tmp_path, outbox=0, clock=lambda: now[0])
-    device.report(1)
-    now[0] += 500 * DAY
-    refused = 0
-    while True:
-        try:
-            device.report(1)
-            break
-        except DeviceError as error:
-            assert error.code == "E-DEVICE-CLOCK"
-            assert "believes it once it has shown such times for a day" in error.remedy
-            refused += 1
-            now[0] += HOUR
-    assert refused == 24
 
 
 @memos

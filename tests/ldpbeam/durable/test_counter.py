@@ -56,13 +56,3 @@ def test_a_file_without_a_number_is_damaged(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DamageError, match="two places"):
             FileCounter(path).read()
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    FileCounter(tmp_path / "other").write(3)
-    (tmp_path / "counter").symlink_to(tmp_path / "other")
-    before = (tmp_path / "other").read_bytes()
-    for act in (FileCounter(tmp_path / "counter").read, lambda: FileCounter(tmp_path / "counter").write(9)):
-        with pytest.raises(OSError, match="no file"):
-            act()
-    assert (tmp_path / "other").read_bytes() == before

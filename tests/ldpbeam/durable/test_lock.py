@@ -62,18 +62,6 @@ def test_a_file_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: 
             Lock(path).acquire()
 
 
-def test_a_link_is_refused_and_its_target_is_not_emptied(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"somebody's")
-    (tmp_path / "lock").symlink_to(victim)
-    with pytest.raises(OSError, match="no file"):
-        Lock(tmp_path / "lock").acquire()
-    (tmp_path / "lock").unlink()
-    (tmp_path / "lock").hardlink_to(victim)
-    with Lock(tmp_path / "lock").held():
-        assert victim.read_bytes() == b"somebody's"
-
-
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> bool:
         raise OSError(errno.EOPNOTSUPP, "")

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import sqlite3
-import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -301,18 +300,6 @@ def test_of_a_removed_row_nothing_is_left_once_the_file_is_rewritten_or_cleared(
         rows.commit()
     assert left() == 0
     assert [one.name for one in tmp_path.iterdir()] == ["store"]
-
-
-def test_file_and_journal_are_their_owners_alone(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        store = made(tmp_path / "store")
-        with store.transaction() as rows:
-            rows.put("one", 6, b"six")
-            modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
-    finally:
-        os.umask(before)
-    assert modes == {"store": 0o600, "store-journal": 0o600}
 
 
 def test_another_program_that_holds_the_file_is_named(
