@@ -71,22 +71,6 @@ def between(*bad: bytes) -> bytes:
     return good() + b"".join(map(frame, bad)) + good()
 
 
-def fields(message: bytes, *more: bytes) -> bytes:
-    return message + b"".join(more)
-
-
-def tag(number: int, wire: int) -> bytes:
-    return varint(number << 3 | wire)
-
-
-def fixed(*numbers: int) -> bytes:
-    return b"".join(n.to_bytes(8, "little") for n in numbers)
-
-
-def group(content: bytes) -> bytes:
-    return tag(20, 3) + content + tag(20, 4)
-
-
 def table(n: int = 4, **changes: Any) -> pa.Table:
     columns = {
         "digest": pa.array([BITS.digest] * n, pa.uint64()),
@@ -123,36 +107,24 @@ def _cases() -> dict[str, Callable[[], Case]]:
     hashed[16] = 0
     bad_symbol = bytes(hashed[:16]) + b"\xfe"
     SENT.extend([bytes(hashed[:16]), bad_symbol])
-    some = batch()
-    head = ReportBatch(digest=BITS.digest, epoch=4, count=3).SerializeToString()
-    columns = tag(7, 2) + varint(3 * WIDTH) + some.payloads
-    ids = fixed(*some.report_ids)
-    split = tag(6, 2) + varint(8) + ids[:8] + tag(6, 2) + varint(16) + ids[8:]
-    empty_here = ReportBatch(digest=BITS.digest, epoch=4, payloads=payload()).SerializeToString()
     big = varint(MAX_RECORD + 1)
     many = b"".join(frame(report(epoch=8)) for _ in range(4000))
     nulls = pa.array([payload(), None, payload(), payload()], pa.binary(WIDTH))
-    lengths = pa.array([payload(), payload()[:-1], payload(), payload() + b"x"], pa.binary())
-    foreign = [report(epoch=e) for e in (-1, 100, 101, 2**62, -(2**62), 2**63 - 1, -(2**63))]
 
     return {
         "empty": lambda: Case(b"", 0, {"empty_file": 1}),
         "empty gzip": lambda: Case(gzip.compress(b""), 0, {"empty_file": 1}),
         "truncated": lambda: Case(good(3)[:-1], 2, {"truncated": 1}),
-        "truncated in a length": lambda: Case(good(2) + b"\x80", 2, {"truncated": 1}),
         "garbage messages": lambda: Case(
             between(b"\xff" * 9, b"\x07", b"\x22\x05abc", b"\x0c", b"\x02\0"), 4, {"malformed": 5}
         ),
         "bad length": lambda: Case(good(2) + b"\x81" * 10 + good(2), 2, {"malformed": 1}),
         "text": lambda: Case(b"~" * 126 + b"\n", 0, {"unsupported_format": 1}),
-        "empty messages": lambda: Case(between(b"", b"", b""), 4, {"malformed": 3}),
-        "zero bytes": lambda: Case(good(2) + bytes(5000) + good(2), 4, {"malformed": 5000}),
         "unknown digest": lambda: Case(
             between(report(digest=BITS.digest ^ 1), batch(5, digest=3).SerializeToString()),
             4,
             {"unknown_collection": 6},
         ),
-        "foreign epoch": lambda: Case(between(*foreign), 4, {"foreign_epoch": 7}),
         "out of range": lambda: Case(
             between(
                 report(digest=HASHED.digest, payload=bad_symbol),
@@ -180,16 +152,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
             {},
             duplicate=2,
         ),
-        "same id in other epochs": lambda: Case(
-            between(report(report_id=same, epoch=5), report(report_id=same, epoch=6)), 6, {}
-        ),
         "oversize": lambda: Case(good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}),
-        "oversize, absurd": lambda: Case(good(2) + b"\xff" * 8 + b"\x7f" + good(2), 2, {"oversize": 1}),
-        "longest allowed": lambda: Case(
-            good(2) + frame(fields(report(), tag(15, 2), varint(MAX_RECORD - 100), bytes(MAX_RECORD - 100))),
-            3,
-            {},
-        ),
         "truncated gzip": lambda: Case(gzip.compress(many)[:-20], -3700, {"truncated": 1}),
         "gzip, cut checksum": lambda: Case(gzip.compress(good(3))[:-3], 3, {"truncated": 1}),
         "corrupt zstd": lambda: Case(zstd(many)[:-1] + b"?", -2000, {"corrupt_file": 1}),
@@ -202,53 +165,19 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
         "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"wrong_columns": 4}),
-        "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
         "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
-        "parquet, variable length": lambda: Case(parquet(table(payload=lengths)), 2, {"wrong_length": 2}),
         "parquet, epochs as doubles": lambda: Case(
             parquet(table(epoch=pa.array([4.0, 4.5, 4.0, 5.0]))), 0, {"wrong_columns": 4}
-        ),
-        "parquet, dictionary of payloads": lambda: Case(
-            parquet(table(2000, payload=pa.array(([payload() for _ in range(3)] * 700)[:2000], pa.binary()))),
-            2000,
-            {},
         ),
         "batch": lambda: Case(between(batch(3).SerializeToString()), 7, {}),
         "batch, count too high": lambda: Case(
             between(batch(3, count=4).SerializeToString()), 4, {"malformed": 1}
         ),
-        "batch, count too low": lambda: Case(
-            between(batch(3, count=2).SerializeToString()), 4, {"malformed": 1}
-        ),
-        "batch, ids missing": lambda: Case(
-            between(batch(3, report_ids=[1, 2]).SerializeToString()), 4, {"malformed": 1}
-        ),
-        "batch, payloads short": lambda: Case(
-            between(batch(3, payloads=payload()).SerializeToString()), 4, {"wrong_length": 3}
-        ),
-        "batch, ids not eights": lambda: Case(
-            between(fields(head, tag(6, 2), varint(23), ids[:23], columns)), 4, {"malformed": 1}
-        ),
-        "batch, split ids": lambda: Case(between(fields(head, split, columns)), 7, {}),
-        "batch, empty": lambda: Case(
-            between(ReportBatch(digest=BITS.digest, epoch=4).SerializeToString()), 4, {"wrong_length": 1}
-        ),
-        "batch, payloads only": lambda: Case(between(empty_here), 4, {"malformed": 1}),
         "both kinds": lambda: Case(
             between(report() + batch().SerializeToString(), batch().SerializeToString() + report()),
             4,
             {"malformed": 2},
         ),
-        "unknown fields": lambda: Case(
-            between(
-                fields(report(), tag(15, 0), b"\x05", tag(16, 1), bytes(8), tag(17, 2), b"\x02hi"),
-                fields(report(), tag(18, 5), bytes(4), group(tag(3, 1) + bytes(8))),
-                fields(group(b""), batch(3).SerializeToString(), tag(15, 0), b"\x05"),
-            ),
-            9,
-            {},
-        ),
-        "unclosed group": lambda: Case(between(report() + tag(20, 3)), 4, {"malformed": 1}),
     }
 
 
@@ -314,7 +243,7 @@ def test_the_books_balance_over_all_faults(ran: Ran) -> None:
     few = sum(c.good for c in ran.cases.values() if 0 <= c.good < 4000)
     assert ran.done.total["counted"] == few + 4000
     repeated = ran.done.total["duplicate"] + 1 - sum(c.duplicate for c in ran.cases.values())
-    assert 4000 + 3700 + 2000 <= repeated <= 3 * 4000
+    assert 3700 + 2000 <= repeated <= 3 * 4000
 
 
 def test_rejects_say_where(ran: Ran) -> None:

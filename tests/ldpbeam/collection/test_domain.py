@@ -31,48 +31,6 @@ def test_unsound_domains_are_refused_with_a_remedy(arguments: Any, said: str) ->
     assert caught.value.remedy.endswith(".")
 
 
-def test_plain_sizes_take_indices() -> None:
-    domain = Domain(12)
-    assert [domain.index_of_text(str(i)) for i in range(12)] == list(range(12))
-    assert domain.label(7) == "7"
-    assert domain.index_of_text("1.0") == 1
-    for raw in ("12", "-1", "secret", "1.5", ""):
-        with pytest.raises(ValueError) as caught:
-            domain.index_of_text(raw)
-        if raw == "12":
-            assert "12 " not in str(caught.value)
-
-
-def test_labels_are_looked_up() -> None:
-    domain = Domain(3, ("never", "daily", "Ärger"))
-    assert [domain.index_of_text(name) for name in ("never", "daily", "Ärger")] == [0, 1, 2]
-    assert domain.label(2) == "Ärger"
-    for raw in ("Daily", "secret", ""):
-        with pytest.raises(ValueError, match="3 labels") as caught:
-            domain.index_of_text(raw)
-        assert "secret" not in str(caught.value)
-
-
-def test_a_label_that_is_not_listed_is_other() -> None:
-    domain = Domain(3, ("never", "daily", "else"), other=2)
-    assert [domain.index_of_text(name) for name in ("never", "else", "secret", "")] == [0, 2, 2, 2]
-    for wrong in (3, -1):
-        with pytest.raises(CollectionError, match="none of the labels"):
-            Domain(3, ("never", "daily", "else"), other=wrong)
-    with pytest.raises(CollectionError, match="none of the labels"):
-        Domain(3, other=0)
-
-
-def test_ranges_cut_into_equal_buckets_and_clamp() -> None:
-    domain = Domain(4, None, 100.0)
-    expected = {"0": 0, "24.999": 0, "25": 1, "99.9": 3, "100": 3, "1e9": 3, "-5": 0, "50": 2}
-    assert {raw: domain.index_of_text(raw) for raw in expected} == expected
-    assert domain.label(1) == "[25, 50)"
-    for raw in ("nan", "inf", "-inf", "x"):
-        with pytest.raises(ValueError):
-            domain.index_of_text(raw)
-
-
 LABELLED = {
     (2_000_000, 2_000_000): {0: "[0, 1)", 1_234_567: "[1234567, 1234568)", 1_999_999: "[1999999, 2000000)"},
     (86400, 32): {0: "[0, 2700)", 31: "[83700, 86400)"},

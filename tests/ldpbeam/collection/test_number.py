@@ -27,42 +27,20 @@ LOLOHA = "epsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: affine\n"
 MEAN = {"protocol": "one_bit_rrpm", "domain": "{range: {max: 360}}"}
 INTEGERS: dict[str, tuple[Callable[[str], str], Callable[[Collection], Any], int, int]] = {
     "size": (lambda t: text_of(domain=f"{{size: {t}}}"), lambda c: present(c.domain).size, 2, 9999),
-    "buckets": (
-        lambda t: text_of(domain=f"{{range: {{max: 7.5, buckets: {t}}}}}"),
-        lambda c: present(c.domain).size, 2, 9999,
-    ),
     "max": (lambda t: text_of(protocol="one_bit_mean", domain=f"{{range: {{max: {t}}}}}"),
             lambda c: int(present(present(c.domain).maximum)), 1, 9999),
     "version": (lambda t: text_of(more=f"epsilon: 1\nversion: {t}\n"), lambda c: c.version, 1, 9999),
     "count": (lambda t: text_of(epoch=f"{{length: 1d, count: {t}}}"), lambda c: c.epochs.count, 1, 9999),
-    "min_reports": (lambda t: text_of(more=f"epsilon: 1\nmin_reports: {t}\n"),
-                    lambda c: c.min_reports, 1, 9999),
     "g": (lambda t: text_of(protocol="loloha", more=f"{LOLOHA}g: {t}\n"), lambda c: c.parameters.g, 2, 9999),
-    "d": (lambda t: text_of(protocol="dbitflip", domain="{size: 9999}", more=f"epsilon: 1\nd: {t}\n"),
-          lambda c: c.parameters.d, 1, 9999),
-    "segment": (lambda t: text_of(**MEAN, more=f"epsilon_longitudinal: 1\nsegment: {t}\n"),
-                lambda c: c.parameters.segment, 360, 360),
     "reports": (lambda t: text_of(more=f"epsilon: 1\nparticipation: {{reports: {t}, of: 9999}}\n"),
                 lambda c: present(c.participation).reports, 1, 9999),
-    "of": (lambda t: text_of(more=f"epsilon: 1\nparticipation: {{reports: 1, of: {t}}}\n"),
-           lambda c: present(c.participation).of, 1, 9999),
 }  # fmt: skip
 NUMBERS: dict[str, tuple[Callable[[str], str], Callable[[Collection], Any], int, int]] = {
     "epsilon": (lambda t: text_of(more=f"epsilon: {t}\n"), lambda c: c.parameters.epsilon, 1, 32),
-    "epsilon_first": (
-        lambda t: text_of(protocol="l_grr", more=f"epsilon_longitudinal: 32\nepsilon_first: {t}\n"),
-        lambda c: c.parameters.epsilon_first, 1, 31),
-    "epsilon_longitudinal": (
-        lambda t: text_of(protocol="l_grr", more=f"epsilon_longitudinal: {t}\nepsilon_first: 0.0001\n"),
-        lambda c: c.parameters.epsilon_longitudinal, 1, 32),
     "max": (lambda t: text_of(domain=f"{{range: {{max: {t}, buckets: 3}}}}"),
             lambda c: present(c.domain).maximum, 1, 9999),
     "p2": (lambda t: text_of(protocol="rappor", more=f"epsilon_longitudinal: 2\nq2: 0.0001\np2: {t}\n"),
            lambda c: c.parameters.p2, 0, 0),
-    "q2": (lambda t: text_of(protocol="rappor", more=f"epsilon_longitudinal: 2\np2: 0.9999\nq2: {t}\n"),
-           lambda c: c.parameters.q2, 0, 0),
-    "gamma": (lambda t: text_of(**MEAN, more=f"epsilon_longitudinal: 1\ngamma: {t}\n"),
-              lambda c: c.parameters.gamma, 0, 0),
 }  # fmt: skip
 
 

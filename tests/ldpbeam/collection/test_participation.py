@@ -14,15 +14,11 @@ import ldpbeam
 from ldpbeam.admission import ReportColumns
 from ldpbeam.cli.shared.collections import introduction
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.message import canonical
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import nearest_shares
-from ldpbeam.planning.collection_check import expected, promised, together
-from ldpbeam.planning.explanation import explained
-from ldpbeam.promise.statements import NO_TURN
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
@@ -73,14 +69,6 @@ def test_a_definition_makes_it_again_and_only_it_mentions_it() -> None:
     assert "participation" not in without(asked).as_record()
     guarantee = of_kind(dict, without(asked).as_record()["guarantee"])
     assert not {"lifetime", "lifetime_reports"} & set(guarantee)
-
-
-def test_devices_that_do_not_know_it_refuse_its_definition() -> None:
-    asked = parse_collection(TEXT)
-    assert device_definition(asked)["format"] == "ldpbeam device definition 2"
-    assert device_definition(asked)["participation"] == {"reports": 2, "of": 10}
-    assert device_definition(without(asked))["format"] == "ldpbeam device definition 1"
-    assert "participation" not in device_definition(without(asked))
 
 
 @pytest.mark.parametrize(
@@ -139,30 +127,6 @@ def test_a_memoised_life_is_the_loss_of_any_two_sequences() -> None:
     split = parse_collection(text.replace("sample", "split"))
     assert split.protocol.guarantee.cap_over_inputs == pytest.approx(13.0)
     assert split.guarantee.cap_over_inputs == pytest.approx(4.0)
-
-
-def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
-    asked = parse_collection(TEXT)
-    assert list(promised(asked)) == [
-        "A report tells at most ε = 1.",
-        "A device reports in 2 of its 10 epochs, drawn for life: all its reports tell at most ε = 2, "
-        "whatever changes.",
-        NO_TURN,
-    ]
-    (few,), (all_of_them,) = expected(asked, 100_000), expected(without(asked), 20_000)
-    assert few.half_width > all_of_them.half_width  # a fifth of the fleet, which is drawn
-    assert few.half_width == pytest.approx(all_of_them.half_width, rel=0.04)
-    mean = TEXT.replace("domain: {size: 8}", "domain: {range: {max: 7}}").replace("olh", "one_bit_mean")
-    (some,) = expected(parse_collection(mean), 100_000)
-    (every,) = expected(without(parse_collection(mean)), 20_000)
-    assert some.half_width == pytest.approx(every.half_width)
-    lines = [line for lines in explained(asked).values() for line in lines]
-    assert "a share of 0.2 of the devices is behind a value's reports" in lines
-    assert any(line.startswith("a device reports in 2 of the 10 epochs") for line in lines)
-    found = together([asked])
-    assert found["cap_over_inputs"] == found["any_changes"] == pytest.approx(2.0)
-    assert found["without_cap"] == []
-    assert together([without(asked)])["without_cap"] == ["daily"]
 
 
 def test_where_two_reports_prove_a_change_nothing_is_promised() -> None:

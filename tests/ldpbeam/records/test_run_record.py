@@ -87,6 +87,10 @@ def test_what_a_record_says() -> None:
     ("part", "value"),
     [
         ("exit_code", "five"),
+        ("exit_code", True),
+        ("exit_code", 1.5),
+        ("exit_code", (1 << 53) + 1),
+        ("status", None),
         ("timings", {"total_seconds": 1}),
         ("files", [{"path": "a"}]),
         ("inputs", ["a"]),
