@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,28 +54,6 @@ def test_what_was_not_acknowledged_comes_again_after_close(channel: Channel, sub
         first.acknowledge([done])
     again = pull_all(subscribe(channel.subscription), 2)
     assert {m.data for m in again} == {b"kept", b"pulled", b"queued"} - {done.data}
-
-
-def test_the_arrival_time_is_the_attribute_or_else_the_publish_time_and_flagged(
-    channel: Channel, subscribe: Subscribe
-) -> None:
-    noon = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp())
-    texts = {
-        b"ms": str(noon * 1000 + 7),
-        b"zulu": "2026-01-01T12:00:00.007Z",
-        b"offset": "2026-01-01T13:30:00.0070009+01:30",
-        b"junk": "yesterday",
-        b"empty": "",
-    }
-    for data, text in texts.items():
-        channel.publish(data, received=text)
-    channel.publish(b"missing", other=str(noon * 1000))
-    messages = {m.data: m for m in pull_all(subscribe(channel.subscription, "received"), 6)}
-    for data in (b"ms", b"zulu", b"offset"):
-        assert (messages[data].arrival_micros, messages[data].stamped) == (noon * 10**6 + 7000, True)
-    for data in (b"junk", b"empty", b"missing"):
-        assert not messages[data].stamped
-        assert abs(messages[data].arrival_micros / 1e6 - time.time()) < 60
 
 
 def test_the_limits_of_a_pull_hold(channel: Channel, subscribe: Subscribe) -> None:

@@ -25,35 +25,6 @@ def norm_cut_one_by_one(estimates: FloatArray) -> FloatArray:
     return result
 
 
-def gaussian_objective(x: FloatArray, estimates: FloatArray, floor: float, slope: float) -> float:
-    """Σ (x - f̂)² / (floor + slope·x), what mle_apx minimises."""
-    return float(np.sum((x - estimates) ** 2 / (floor + slope * x)))
-
-
-def mle_apx_slsqp(estimates: FloatArray, floor: float, slope: float) -> FloatArray:
-    """Minimise the same objective by a general constrained optimiser."""
-    from scipy.optimize import minimize
-
-    k = estimates.size
-    scale = 1.0 / gaussian_objective(np.full(k, 1.0 / k), estimates, floor, slope)
-
-    def objective(x: FloatArray) -> float:
-        return scale * gaussian_objective(x, estimates, floor, slope)
-
-    def beyond_one(x: FloatArray) -> float:
-        return float(np.sum(x)) - 1.0
-
-    found = minimize(
-        objective,
-        np.full(k, 1.0 / k),
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * k,
-        constraints=[{"type": "eq", "fun": beyond_one}],
-        options={"ftol": 1e-15, "maxiter": 1000},
-    )
-    return np.asarray(found.x, dtype=np.float64)
-
-
 def outcomes(shares: FloatArray, own: float, other: float, exclusive: bool) -> tuple[FloatArray, FloatArray]:
     """The likelihood as Σ_j w_j log (A x)_j: weights w and a matrix A of probabilities."""
     k = shares.size

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli import main as command
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
 from ldpbeam.errors import UsageError
@@ -21,6 +22,7 @@ from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PATH = "projects/some-project/subscriptions/reports"
@@ -170,6 +172,26 @@ def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyP
 
 
 # --- what a simulation publishes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], "E-USAGE-OPTION"),
+        (["--topic", "reports"], "E-PUBSUB-MISSING"),
+        (["--topic", "projects/some-project/topics/reports", "--compression", "gzip"], "E-USAGE-OPTION"),
+    ],
+)
+def test_what_simulate_cannot_do_is_refused_at_once(
+    arguments: list[str], code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collection = str(REPOSITORY / "examples" / "minutes_in_app.yaml")
+    common = ["--collection", collection, "--population", "syn", "--devices", "5", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", ["ldpbeam", "simulate", *common, *arguments])
+    with pytest.raises(SystemExit) as end:
+        command.main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err.endswith(f"[{code}]\n")
 
 
 def columns(*sizes: int) -> list[ReportColumns]:

@@ -307,27 +307,6 @@ def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str
     survives(text)
 
 
-@settings(max_examples=150)
-@given(
-    st.sampled_from(sorted(set(re.findall(r"^(\w+):", TEXT, re.MULTILINE)))),
-    st.one_of(
-        FRAGMENTS,
-        st.floats().map(repr),
-        st.integers().map(str),
-        st.floats(0, 40).map(repr),
-        st.text(max_size=8),
-        st.lists(st.text("ab\\\"'", max_size=3)).map(str),
-        st.integers(0, 10**30).map(lambda n: f"{n}w"),
-        st.integers(0, 10**30).map(lambda n: f"{{length: {n}s}}"),
-        st.integers(-5, 10**5).map(lambda n: f"{{size: {n}}}"),
-        st.integers(-5, 10**30).map(lambda n: f"{{range: {{max: {n}, buckets: {n % 9999}}}}}"),
-    ),
-)
-@pytest.mark.thorough
-def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) -> None:
-    survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))
-
-
 SEVERAL = "attributes: [{{name: a, domain: {}}}, {{name: b, domain: {}}}]\nallocation: sample"
 TWO_ORDERS = SEVERAL.format("{size: 64, ordered: true}", "{range: {max: 9, buckets: 99}}")
 

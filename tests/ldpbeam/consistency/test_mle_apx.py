@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ldpbeam.consistency import consistent
 from ldpbeam.consistency.base import Noise
-from tests.reference import consistency as reference
 
 CHANNELS = [(0.62, 0.2), (0.5, 0.05), (0.9, 0.001), (0.55, 0.45), (0.8, 0.6), (0.999, 0.4)]
 
@@ -40,23 +39,6 @@ def test_no_histogram_has_a_smaller_objective(problem: tuple[np.ndarray, Noise])
     scale = max(1.0, float(np.max(np.abs(derivative))))
     assert np.ptp(derivative[x > 1e-12]) <= 1e-8 * scale
     assert np.min(derivative) >= np.min(derivative[x > 1e-12]) - 1e-8 * scale
-
-
-@pytest.mark.parametrize("channel", CHANNELS)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_general_optimiser_finds_the_same(channel: tuple[float, float], seed: int) -> None:
-    noise = Noise(3000, *channel, False)
-    random = np.random.default_rng(seed)
-    true = random.dirichlet(np.full(8, 0.5))
-    estimates = true + random.normal(size=8) * np.sqrt(noise.variance(true))
-    floor, slope = line(noise)
-
-    x = consistent("mle_apx", estimates, noise)
-    found = reference.mle_apx_slsqp(noise.realisable(estimates), floor, slope)
-
-    np.testing.assert_allclose(x, found, atol=2e-5)
-    best = reference.gaussian_objective(x, estimates, floor, slope)
-    assert best <= reference.gaussian_objective(found, estimates, floor, slope) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

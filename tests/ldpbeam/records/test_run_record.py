@@ -65,6 +65,7 @@ def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
     assert again.accounting.archived == Archived(2, 0, Account(read=5, counted=5))
     written = json.loads(record.content())
     assert list(written)[-6:] == ["files", "indicators", "stream", "job", "replayed", "sha256"]
+    assert "passed_over" not in written  # a default is not written
     assert [file["path"] for file in written["files"]] == ["a", "z"]
 
 

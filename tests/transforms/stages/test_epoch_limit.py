@@ -8,11 +8,13 @@ from itertools import groupby
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.accounting import CONFLICTING, Account, CountedEpoch
-from ldpbeam.admission import LISTED, Rejection, capped
+from ldpbeam.admission import LISTED, Parts, Rejection, ReportColumns, capped
+from ldpbeam.arrays import read_only
 from ldpbeam.errors import Reason
 from ldpbeam.support import Support
 from ldpbeam.transforms.rows import rejection_of
@@ -62,6 +64,17 @@ def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> N
     assert len(entries) == 4
     rejection = Rejection(Reason.TOO_MANY_EPOCHS, "epochs of one", -1, count=84, digest=DIGEST, epoch=3)
     assert list(map(rejection_of, rejections)) == [rejection]
+
+
+def test_columns_of_an_epoch_that_is_left_out_are_booked() -> None:
+    parts = Parts(
+        ReportColumns(AGREED.digest, 3, np.arange(n, dtype=np.uint64), read_only(np.zeros((n, 1), np.uint8)))
+        for n in (4, 3)
+    )
+    main, entries, rejections = given(((DIGEST, 3), parts), KEPT)
+    assert main == []
+    assert entries == [(((DIGEST, None), "rejected.too_many_epochs"), 7)]
+    assert [(row.source, row.count, row.epoch) for row in rejections] == [("epochs of one", 7, 3)]
 
 
 def test_a_run_without_records_keeps_what_comes() -> None:
