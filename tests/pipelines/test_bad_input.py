@@ -71,6 +71,13 @@ def between(*bad: bytes) -> bytes:
     return good() + b"".join(map(frame, bad)) + good()
 
 
+def longest() -> bytes:
+    """A report with an unknown field that fills the record up to the last byte."""
+    known = report()
+    rest = MAX_RECORD - len(known) - 5
+    return known + b"\x7a" + varint(rest) + bytes(rest)
+
+
 def table(n: int = 4, **changes: Any) -> pa.Table:
     columns = {
         "digest": pa.array([BITS.digest] * n, pa.uint64()),
@@ -153,6 +160,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
             duplicate=2,
         ),
         "oversize": lambda: Case(good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}),
+        "longest allowed": lambda: Case(good(2) + frame(longest()), 3, {}),
         "truncated gzip": lambda: Case(gzip.compress(many)[:-20], -3700, {"truncated": 1}),
         "gzip, cut checksum": lambda: Case(gzip.compress(good(3))[:-3], 3, {"truncated": 1}),
         "corrupt zstd": lambda: Case(zstd(many)[:-1] + b"?", -2000, {"corrupt_file": 1}),
