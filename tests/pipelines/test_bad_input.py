@@ -173,6 +173,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
         "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"wrong_columns": 4}),
+        "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
         "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
         "parquet, epochs as doubles": lambda: Case(
             parquet(table(epoch=pa.array([4.0, 4.5, 4.0, 5.0]))), 0, {"wrong_columns": 4}
