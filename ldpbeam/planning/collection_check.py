@@ -226,8 +226,8 @@ def require_new_version(old: Collection, new: Collection) -> None:
     if (old.name, old.version) == (new.name, new.version) and old.digest != new.digest:
         raise CollectionError(
             "E-COLLECTION-VERSION",
-            f"the digest changed from {old.digest_hex} to {new.digest_hex} and version is {new.version} as "
-            "before, so that results of both would have one name",
+            f"the collection changed (its digest was {old.digest_hex} and is {new.digest_hex}), and its "
+            f"version is still {new.version}: results of both would have one name",
             key="version",
             remedy=f"Write version: {old.version + 1}.",
         )

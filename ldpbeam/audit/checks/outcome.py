@@ -9,6 +9,8 @@ from fractions import Fraction
 from math import inf, log
 from typing import TYPE_CHECKING, Any
 
+from ldpbeam.text import plural
+
 if TYPE_CHECKING:
     from ldpbeam.arrays import Ints
 
@@ -296,6 +298,7 @@ def _unfair(coins: Coins, share: float) -> list[str]:
     if not wrong.any():
         return []
     worst = int(away.argmax())
-    more = f", and {wrong.sum() - 1:,} others" if wrong.sum() > 1 else ""
+    others = int(wrong.sum()) - 1
+    more = f", and {plural(others, 'other')}" if others else ""
     seen = f"in {int(coins.counts[worst]):,} of {coins.trials:,} cases, expected {coins.trials / 2:,.1f}"
     return [f"{coins.names(worst)} of {coins.what} {seen} (p = {float(p[-1]):.1e}){more}"]

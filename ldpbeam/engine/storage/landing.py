@@ -101,8 +101,8 @@ _WORDS = {
     ),
     DamageError: Words(
         "E-LANDING-DAMAGED",
-        "the engine's file is damaged, and so are counts made from it: {error}",
-        "Restore the folder from a backup: without it its epochs cannot be counted again.",
+        "the engine's file is damaged, and its reports cannot be counted again: {error}",
+        "Restore the folder from a backup; what is published stays.",
     ),
     OlderError: Words(
         "E-LANDING-OLDER",

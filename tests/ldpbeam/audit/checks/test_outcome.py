@@ -42,7 +42,7 @@ def test_each_kind_of_evidence_has_its_sentence() -> None:
         Check.BOUND: [f"an event: the level is at least {level.bound:.4f}, and at most 1.0000 is promised"],
         Check.MATCH: ["a symbol: seen 990 of 1,000 times, expected 500.0 (p = 5.0e-278)"],
         Check.REPLAY: ["copies: seen 1,990 of 2,000 times, expected 1,000.0 (p = 0.0e+00)"],
-        Check.IDS: ["bit 2 of ids is 1 in 1,000 of 1,000 cases, expected 500.0 (p = 1.9e-301), and 1 others"],
+        Check.IDS: ["bit 2 of ids is 1 in 1,000 of 1,000 cases, expected 500.0 (p = 1.9e-301), and 1 other"],
         Check.ORDER: [],
     }
 
