@@ -19,6 +19,7 @@ from ldpbeam.channels.degenerate import REACH
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.indicators import (
     _SAFETY,
+    FALSE_ALARM,
     _rare_reports,
     _two_sided,
     indicators,
@@ -281,6 +282,11 @@ def test_conflicting_ids_are_seen() -> None:
     (quiet,) = (one for one in indicators(kind, support, line) if one.name == "conflicts")
     assert quiet.p_value > 0.1
     assert not quiet.alarm
+    # The share of false alarms is that of all indicators of a result together.
+    support.reports = 5_000_000
+    (near,) = (one for one in indicators(kind, support, line) if one.name == "conflicts")
+    assert FALSE_ALARM / 2 < near.p_value < FALSE_ALARM
+    assert not near.alarm
 
 
 # --- attacks that are not: what docs/poisoning.md admits

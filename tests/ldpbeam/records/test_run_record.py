@@ -84,6 +84,17 @@ def test_what_a_record_says() -> None:
     assert alarm.meaning
 
 
+def test_an_epoch_is_withheld_above_the_largest_share_of_errors_and_not_at_it() -> None:
+    entries = [
+        (((ONE.digest_hex, epoch), what), n)
+        for epoch, counted in enumerate((3, 2))
+        for what, n in (("read", counted + 1), ("counted", counted), ("rejected.malformed", 1))
+    ]
+    config = RunConfig.parsed((ONE,), files=("a",), output="out", max_error_fraction=0.25)
+    record = run_record(config, RunOutcome(Accounting.from_entries(entries), []), 1.0)
+    assert [epoch.withheld for epoch in record.accounting.epochs] == ["", "too_many_errors"]
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [

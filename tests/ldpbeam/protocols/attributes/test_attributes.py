@@ -210,6 +210,12 @@ def test_padding_and_attributes_that_do_not_exist() -> None:
         assert CheckCode(code).reason is reason
 
 
+def test_two_bytes_name_one_of_more_than_256_attributes() -> None:
+    kind = build("sample", "grr", (3,) * 256 + (300,))
+    for payload, wrong in ((b"\1\0\2\0", False), (b"\1\0\2\1", True), (b"\0\1\2\1", False)):
+        assert bool(kind.counter.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]) == wrong
+
+
 def test_what_a_response_says_about_each_attribute() -> None:
     sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
     for seed in range(3):
