@@ -62,19 +62,21 @@ def without_revision(output: Path) -> dict[tuple[str, int], tuple[int, list[int]
 
 def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
     write(tmp_path / "in", ONE, fleet(ONE))
-    victim = sorted((tmp_path / "in").iterdir())[1]
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[: len(whole) * 2 // 3])
+    files = sorted((tmp_path / "in").iterdir())[:2]
+    whole = [file.read_bytes() for file in files]
+    for file, content, left in zip(files, whole, (3, len(whole[1]) * 2 // 3), strict=True):
+        file.write_bytes(content[:left])
     first = execute(ONE, tmp_path / "in", tmp_path / "out", max_error_fraction=1.0)
     assert "truncated" in first.total["rejected"]
-    victim.write_bytes(whole)
+    for file, content in zip(files, whole, strict=True):
+        file.write_bytes(content)
     done = replay(tmp_path / "out" / "rejects", (ONE,))
-    assert done.revised == (("one", 1, 1),)
+    assert done.revised == (("one", 0, 0), ("one", 1, 1))
     assert without_revision(tmp_path / "out") == expected_support([ONE], sorted((tmp_path / "in").iterdir()))
-    record = json.loads(
-        (tmp_path / "out" / "accounting" / f"one-{ONE.digest_hex}-epoch-000001.json").read_text()
-    )
-    assert [r["pane"] for r in record["revisions"]] == ["on_time", "replay"]
+    for epoch, panes in enumerate((["on_time"], ["on_time", "replay"])):  # of the first, nothing was read
+        name = f"one-{ONE.digest_hex}-epoch-{epoch:06d}.json"
+        record = json.loads((tmp_path / "out" / "accounting" / name).read_text())
+        assert [r["pane"] for r in record["revisions"]] == panes
     assert list((tmp_path / "out" / "rejects").iterdir()) == []
 
 
