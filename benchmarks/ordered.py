@@ -24,8 +24,9 @@ functions cut the domain into stretches) 1.3 times that of the best of all three
 --two-rounds compares `loloha` with this family to `l_osue`: ε∞ = 2 and ε1 = 1, k = 64, 10,000 devices.
 --coverage says how often 95 % limits of `interval` hold the fleet's own cumulative shares (the mean over all
 places, and the lowest place) and its own mean, in many fleets of each histogram.
---periods says the same of the mean curve of a week of days, as `export --every 7` has it, and of the mean of
-its means, where devices keep their values, change some of them, or draw them anew every day.
+--periods says the same of a week and of four weeks, as `export --every 7` has them: of one fit of the counts,
+and of the mean of the curves, which results without counts have; how many times as wide and as far off the
+latter is; and how often `compare` of two days with two days names a quartile by either.
 --figure draws the cumulative shares of one fleet: true, by `interval` with its limits, and by `bayes`.
 """
 
@@ -35,7 +36,7 @@ import argparse
 import csv
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -51,12 +52,16 @@ from ldpbeam.consistency.base import FloatArray, Noise
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.hashing.interval import IntervalFamily
+from ldpbeam.over_time.period import fit_period
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.interval_hash import IntervalEstimator
+from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalHash
+from ldpbeam.protocols.part_estimator import PartEstimator
+from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.sums.distribution import MeanOfEpochs, mean_curve
+from ldpbeam.sums.distribution import Curve, MeanOfEpochs, mean_curve
+from ldpbeam.sums.quartiles import compare_quartiles
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -331,55 +336,150 @@ def coverage(data: Path, seed: int, fleets: int) -> list[str]:
 
 # --- periods
 
+PROTOCOLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("olh", {"epsilon": 1.0}),
+    ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}),
+    ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.8}),
+)
+CHANGES = ("none", "anew 0.02", "anew 0.1", "step", "half come", "few at first")
+"""What devices do from day to day: draw some values anew, change all in the middle, report on half of the
+days, or begin to report one by one, so that days have unequal numbers of reports."""
+K = 64
+SHIFT = 3
+"""Places that all values rise by, where `compare` is to find it."""
+NO_ROWS: Any = None
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Many devices with one protocol."""
+
+    label: str
+    kind: IntervalHash
+    devices: int
+
+    @classmethod
+    def all(cls, devices: int) -> Iterator[Fleet]:
+        """One of each of PROTOCOLS."""
+        for name, levels in PROTOCOLS:
+            kind = protocol(name, K, Parameters(hash_family=IntervalFamily.NAME, **levels))
+            assert isinstance(kind, IntervalHash)
+            yield cls(f"{name}, {'/'.join(f'{level:g}' for level in levels.values())}", kind, devices)
+
+    def counts(self, days: Iterable[np.ndarray[Any, Any]], seed: int) -> list[np.ndarray[Any, Any]]:
+        """Of the devices' reports, day by day, of their values on each day."""
+        fleet, found = ProtocolFleet(self.kind, self.devices, RandomWords(seed)), []
+        for day, values in enumerate(days):
+            found.append(np.zeros(self.kind.counter.counts_length, np.int64))
+            for batch in fleet.reports(day, values.astype(np.int32)):
+                self.kind.counter.add(batch.payloads, found[-1])
+        return found
+
+
+def lives(
+    change: str, truth: FloatArray, devices: int, days: int, draw: np.random.Generator
+) -> Iterator[tuple[np.ndarray[Any, Any], FloatArray]]:
+    """Day by day what devices report, some of them nothing, and the histogram that it is about."""
+    values, begins = draw.choice(K, devices, p=truth), draw.integers(0, days, devices)
+    for day in range(days):
+        if change == "step" and day == days // 2:
+            values = np.minimum(values + K // 8, K - 1)
+        if change.startswith("anew"):
+            again = draw.random(devices) < float(change.removeprefix("anew "))
+            values = np.where(again, draw.choice(K, devices, p=truth), values)
+        there = begins <= day if change == "few at first" else np.ones(devices, bool)
+        about = np.bincount(values[there], minlength=K) / there.sum()
+        if change == "half come":
+            there = draw.random(devices) < 1 / 2
+        yield np.where(there, values, ABSENT), about
+
+
+def shapes_of_periods(seed: int) -> dict[str, FloatArray]:
+    place = (np.arange(K) + 0.5) / K
+    ages = place * (1 - place) ** 4
+    return {"ages": ages / ages.sum()} | shapes(K, np.random.default_rng([seed, K]))
+
 
 def periods(seed: int, fleets: int) -> list[str]:
-    """How often limits of a week hold the mean of the fleet's seven curves, and of its seven means."""
-    k, devices, epochs = 64, 2_000, 7
-    lines = [
-        "| protocol | histogram | drawn anew | shares: mean | lowest place | mean | its error, of a day's |"
-    ]
-    lines.append("| --- " * 7 + "|")
-    settings: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("olh", {"epsilon": 1.0}),
-        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}),
-        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.8}),
-    )
-    for name, levels in settings:
-        kind = protocol(name, k, Parameters(hash_family=IntervalFamily.NAME, **levels))
-        of = estimator_of(name, k, **levels)
-        label = f"{name}, {'/'.join(f'{level:g}' for level in levels.values())}"
-        for shape in ("spike", "stairs"):
-            truth = shapes(k, np.random.default_rng([seed, k]))[shape]
-            for anew in (0.0, 0.2, 1.0):
-                holds, held_mean, narrower = np.zeros(k), 0, 0.0
+    """How often limits of a period hold the mean of its true curves, and how wide they are."""
+    heads = ("protocol", "days", "histogram", "change", "fit: shares held", "lowest place", "curves: held")
+    more = ("mean: held", "its error, of a day's", "width, times", "error, times", "half-width / error")
+    lines = [f"| {' | '.join((*heads, *more))} |", "| --- " * (len(heads) + len(more)) + "|"]
+    for fleet in Fleet.all(2_000):
+        for days, changes in ((7, CHANGES), (28, CHANGES[:1])):
+            for shape in ("ages", "spike", "stairs"):
+                for change in changes:
+                    row = [fleet.label, str(days), shape, change]
+                    key = [seed, days, *"".join(row).encode()]
+                    truth = shapes_of_periods(seed)[shape]
+                    lines.append(
+                        f"| {' | '.join([*row, *_period(fleet, truth, change, days, key, fleets)])} |"
+                    )
+    return [*lines, "", *compared(seed, fleets)]
+
+
+def _period(
+    fleet: Fleet, truth: FloatArray, change: str, days: int, key: list[int], fleets: int
+) -> Iterator[str]:
+    """The numbers of a row; pairs are of one fit, and of the mean of the curves."""
+    estimator = fleet.kind.estimator
+    holds, width, error = np.zeros((2, K - 1)), np.zeros(2), np.zeros(2)
+    held_mean = narrower = 0.0
+    for number in range(fleets):
+        draw = np.random.default_rng([number, *key])
+        reported, about = zip(*lives(change, truth, fleet.devices, days, draw), strict=True)
+        true = np.cumsum(np.mean(about, axis=0))
+        counts = fleet.counts(reported, int(draw.integers(1 << 60)))
+        found = [estimator.posterior().estimate(one) for one in counts]
+        fit = fit_period(PartEstimator(fleet.kind), counts)
+        both = ((fit.cumulative, *fit.limits(CONFIDENCE)), mean_of_curves(found))
+        for place, (curve, low, high) in enumerate(both):
+            holds[place] += ((low - 1e-9 <= true) & (true <= high + 1e-9))[:-1] / fleets
+            width[place] += np.mean((high - low)[:-1]) / fleets
+            error[place] += np.mean((curve - true)[:-1] ** 2) / fleets
+        parts = [estimator.lasting_part_of_mean(one.cumulative, Fraction(1)) for one in found]
+        means, errors = np.array([(one.mean, one.mean_std_error) for one in found]).T
+        mean = MeanOfEpochs.of(means, errors**2, np.array(parts))
+        off = abs(mean.mean - np.diff(true, prepend=0.0) @ np.arange(K))
+        held_mean += bool(off <= normal_limit(CONFIDENCE) * mean.std_error) / fleets
+        narrower += mean.std_error / errors.mean() / fleets
+    rms = np.sqrt(error)
+    yield from (f"{one:.3f}" for one in (holds[0].mean(), holds[0].min(), holds[1].mean(), held_mean))
+    ratios = (narrower, width[1] / width[0], rms[1] / rms[0], width[0] / 2 / rms[0])
+    yield from (f"{one:.2f}" for one in ratios)
+
+
+def mean_of_curves(found: list[Distribution]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What results without counts have: the mean of the curves, and of their limits."""
+    limits = np.array([one.limits(CONFIDENCE) for one in found])
+    return mean_curve(np.array([one.cumulative for one in found]), limits[:, 0], limits[:, 1])
+
+
+def compared(seed: int, fleets: int) -> list[str]:
+    """How often `compare` of two days with two days names a quartile."""
+    lines = ["| protocol | histogram | change | one fit | mean of curves |", "| --- " * 5 + "|"]
+    for fleet in Fleet.all(3_000):
+        estimator = fleet.kind.estimator
+        for shape in ("ages", "bimodal", "stairs"):
+            for change in (f"rise by {SHIFT}", "none", "dealt anew"):
+                named = np.zeros(2)
                 for number in range(fleets):
-                    draw = np.random.default_rng([seed, number, round(10 * anew), *label.encode()])
-                    fleet = ProtocolFleet(kind, devices, RandomWords(int(draw.integers(1 << 60))))
-                    values = draw.choice(k, devices, p=truth)
-                    days = []
-                    for day in range(epochs):
-                        again = draw.random(devices) < anew
-                        values = np.where(again, draw.choice(k, devices, p=truth), values)
-                        counts = np.zeros(kind.counter.counts_length, np.int64)
-                        for batch in fleet.reports(day, values.astype(np.int32)):
-                            kind.counter.add(batch.payloads, counts)
-                        days.append((np.bincount(values, minlength=k), of.posterior().estimate(counts)))
-                    held = np.sum([one for one, _ in days], axis=0) / (epochs * devices)
-                    limits = np.array([found.limits(CONFIDENCE) for _, found in days])
-                    curves = np.array([found.cumulative for _, found in days])
-                    _, low, high = mean_curve(curves, limits[:, 0], limits[:, 1])
-                    share = np.cumsum(held)
-                    holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
-                    parts = [of.lasting_part_of_mean(found.cumulative, Fraction(1)) for _, found in days]
-                    means, errors = np.array([(found.mean, found.mean_std_error) for _, found in days]).T
-                    mean = MeanOfEpochs.of(means, errors**2, np.array(parts))
-                    off = abs(mean.mean - held @ np.arange(k))
-                    held_mean += off <= normal_limit(CONFIDENCE) * mean.std_error
-                    narrower += mean.std_error / errors.mean() / fleets
-                inner = holds[:-1] / fleets
-                numbers = (inner.mean(), inner.min(), held_mean / fleets, narrower)
-                row = [label, shape, f"{anew:g}", *(f"{one:.3f}" for one in numbers)]
-                lines.append(f"| {' | '.join(row)} |")
+                    draw = np.random.default_rng([seed, number, *f"{fleet.label}{shape}{change}".encode()])
+                    first = draw.choice(K, fleet.devices, p=shapes_of_periods(seed)[shape])
+                    risen = np.minimum(first + SHIFT * change.startswith("rise"), K - 1)
+                    then = draw.permutation(first) if change == "dealt anew" else risen
+                    counts = fleet.counts([first, first, then, then], int(draw.integers(1 << 60)))
+                    sides = []
+                    for some in (counts[:2], counts[2:]):
+                        fit = fit_period(PartEstimator(fleet.kind), some)
+                        found = [estimator.posterior().estimate(one) for one in some]
+                        sides.append(((fit.cumulative, *fit.limits(CONFIDENCE)), mean_of_curves(found)))
+                    for place, pair in enumerate(zip(*sides, strict=True)):
+                        before, after = (Curve(NO_ROWS, *one) for one in pair)
+                        verdicts = compare_quartiles(before, after, (), 4)
+                        named[place] += any(one.clear for one in verdicts) / fleets
+                numbers = (f"{one:.3f}" for one in named)
+                lines.append(f"| {' | '.join([fleet.label, shape, change, *numbers])} |")
     return lines
 
 

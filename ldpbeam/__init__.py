@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         group_changes,
         group_shares,
         quantiles,
+        read_counts,
         read_summaries,
         value_mean,
     )
@@ -62,6 +63,7 @@ _HOMES = {
     "protocol": "ldpbeam.protocols",
     "quantiles": "ldpbeam.sums.public",
     "result_of_epoch": "ldpbeam.epoch_result",
+    "read_counts": "ldpbeam.sums.public",
     "read_summaries": "ldpbeam.sums.public",
     "value_mean": "ldpbeam.sums.public",
 }
@@ -87,6 +89,7 @@ __all__ = [
     "protocol",
     "quantiles",
     "read",
+    "read_counts",
     "read_summaries",
     "result_of_epoch",
     "simulate",

@@ -27,6 +27,7 @@ class AttributeHistogram:
     estimates: Estimates | None
     consistent: Floats | None = None
     status: str = OK
+    counts: Ints | None = None  # by hash function and answer, where they give a distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ def estimate_epoch(collection: Collection, epoch: int, support: Support) -> Epoc
             attributes.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
         else:
             estimates = part.estimate(counts, reports, split)
-            attributes.append(AttributeHistogram(reports, supported, estimates))
+            cells = counts if estimates.distribution is not None else None
+            attributes.append(AttributeHistogram(reports, supported, estimates, counts=cells))
     return EpochHistogram(collection.digest, epoch, support.reports, tuple(attributes))
 
 

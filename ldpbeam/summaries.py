@@ -14,7 +14,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.histogram import AttributeHistogram, EpochHistogram
-from ldpbeam.tables import epoch_fields
+from ldpbeam.tables import epoch_cells, epoch_fields
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Of the devices, at or below the quantiles."""
@@ -61,22 +61,12 @@ def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
     """Of one epoch: for each attribute a row with its mean and one with each quantile."""
     import pyarrow as pa
 
-    schema, epochs, epoch = summaries_schema(), collection.epochs, histogram.epoch
-    same = {
-        "collection": collection.name,
-        "version": collection.version,
-        "digest": collection.digest_hex,
-        "epoch": epoch,
-        "epoch_start": epochs.start(epoch) * 1_000_000,
-        "epoch_end": epochs.end(epoch) * 1_000_000,
-        "revision": histogram.revision,
-        "pane": histogram.pane,
-    }
+    same = epoch_cells(collection, histogram)
     rows = []
     for (name, domain), one in zip(collection.histograms, histogram.attributes, strict=False):
         of = {**same, "attribute": name, "n": one.reports, "status": one.status}
         rows += [{**of, **statistic} for statistic in _statistics(domain, one)]
-    return pa.Table.from_pylist(rows, schema)
+    return pa.Table.from_pylist(rows, summaries_schema())
 
 
 def _statistics(domain: Domain, one: AttributeHistogram) -> Iterator[dict[str, Any]]:

@@ -68,6 +68,21 @@ def epoch_fields() -> list[Any]:
     ]
 
 
+def epoch_cells(collection: Collection, histogram: EpochHistogram) -> dict[str, Any]:
+    """What all rows of an epoch have: the columns of :func:`epoch_fields` but the attribute, and the pane."""
+    epochs, epoch = collection.epochs, histogram.epoch
+    return {
+        "collection": collection.name,
+        "version": collection.version,
+        "digest": collection.digest_hex,
+        "epoch": epoch,
+        "epoch_start": epochs.start(epoch) * 1_000_000,
+        "epoch_end": epochs.end(epoch) * 1_000_000,
+        "revision": histogram.revision,
+        "pane": histogram.pane,
+    }
+
+
 def estimates_schema(collection: Collection) -> Any:
     """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""
     import pyarrow as pa

@@ -37,7 +37,12 @@ from ldpbeam.transforms.sinks.accounting import (
     write_accounting,
 )
 from ldpbeam.transforms.sinks.atomic import link, publish, refuse_writing, remove
-from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name, summaries_file_name
+from ldpbeam.transforms.sinks.estimates import (
+    counts_file_name,
+    epoch_file_name,
+    latest_file_name,
+    summaries_file_name,
+)
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 from .run import run
@@ -139,6 +144,11 @@ def _take_over(
                 made = _take_table(scratch / result.table.path, output, name, number, pane)
             published.append(replace(result, number=number, pane=pane, table=made))
             revised.append((collection.name, epoch, number))
+        if new.revisions and (counts := new.revisions[-1].counts):
+            newest = published[-1]
+            name = counts_file_name(collection, epoch, newest.number)
+            made = _take_table(scratch / counts.path, output, name, newest.number, newest.pane)
+            published[-1] = replace(newest, counts=made)
         summaries = None
         if published:
             _show_latest(output, latest_file_name(collection, epoch), published[-1].table)

@@ -157,14 +157,20 @@ def _answers(
     """One row per group, value on a curve, quantile or mean."""
     import pyarrow as pa
 
-    from ldpbeam.cli.shared.histories import read_histories
+    from ldpbeam.cli.shared.histories import read_histories, remark_no_counts
+    from ldpbeam.over_time.period import EpochCounts
     from ldpbeam.sums import Mean, answers
-    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries, require_no_rate
+    from ldpbeam.sums.distribution import (
+        answers_of_distribution,
+        read_counts,
+        read_summaries,
+        require_no_rate,
+    )
 
     results_read, histories = read_histories(results, collection_files)
     asked = _with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
-    summaries = None
+    summaries, counts = None, EpochCounts(read_counts(results) if which.rolled else None)
     for read, each in asked:
         if read.collection.is_distribution:
             require_no_rate(which.drawn_anew)
@@ -172,9 +178,10 @@ def _answers(
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
-            yield from answers_of_distribution(read.collection, epochs, each, summaries, place)
+            yield from answers_of_distribution(read.collection, epochs, each, summaries, counts, place)
             continue
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
+    remark_no_counts(results, counts.missing)
 
 
 def _with_question(

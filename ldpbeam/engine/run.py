@@ -17,12 +17,10 @@ from ldpbeam.host.http import parse_address
 from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.output import unusable
+from ldpbeam.records.output import PARTS, unusable
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, record_before
 
-_OWN = frozenset(
-    {"estimates", "latest", "summaries", "rejects", "accounting", "landing", RUN_RECORD, "index.html"}
-)
+_OWN = frozenset({*PARTS, "landing", RUN_RECORD, "index.html"})
 """What the local engine keeps in its output directory, and the page beside it."""
 
 Progress = Callable[[str, RunRecord, Status], None]

@@ -35,7 +35,7 @@ from ldpbeam.estimation.posterior import (
 )
 from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.estimation.stretch_mean import StretchMean
-from ldpbeam.estimation.stretches import Stretches
+from ldpbeam.estimation.stretches import Repeated, Stretches
 
 WANDER = 4.0
 """The standard deviation of the change of the density over an eighth of the domain that limits always allow;
@@ -59,15 +59,13 @@ likelihood."""
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution:
-    """What one epoch says about an ordered domain; arrays have an entry per value."""
+class CumulativeCurve:
+    """The shares of the devices up to each value, and their limits; arrays have an entry per value."""
 
     n: int
     cumulative: Floats
     centre: Floats
     std_error: Floats
-    mean: float
-    mean_std_error: float
 
     @property
     def frequency(self) -> Floats:
@@ -80,14 +78,22 @@ class Distribution:
         low = np.minimum(np.clip(self.centre - reach, 0.0, 1.0), self.cumulative)
         return low, np.maximum(np.clip(self.centre + reach, 0.0, 1.0), self.cumulative)
 
+    def quantile(self, share: float, confidence: float) -> tuple[int, int, int]:
+        """The first value at or below which a share of the devices lies, and its limits, in places."""
+        return quantile(self.cumulative, self.centre, self.std_error, share, _reach(confidence))
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution(CumulativeCurve):
+    """What one epoch says about an ordered domain."""
+
+    mean: float
+    mean_std_error: float
+
     def mean_limits(self, confidence: float) -> tuple[float, float]:
         """Limits of the mean, in places; they end at the first and the last value, or at the mean beyond."""
         reach = _reach(confidence) * self.mean_std_error
         return mean_limits(self.mean, reach, (0.0, float(self.cumulative.size - 1)))
-
-    def quantile(self, share: float, confidence: float) -> tuple[int, int, int]:
-        """The first value at or below which a share of the devices lies, and its limits, in places."""
-        return quantile(self.cumulative, self.centre, self.std_error, share, _reach(confidence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,32 +185,42 @@ class WalkPosterior:
         return float(self.stretches.domain_size**3 / (8 * WANDER**2))
 
     def estimate(self, counts: Ints, share: float = 1.0) -> Distribution:
+        curve, table = self.curve(counts), counts.reshape(self.stretches.functions, self.stretches.g)
+        mean = self.mean.estimate(table, np.concatenate([[0.0], curve.cumulative]), share)
+        return Distribution(**vars(curve), mean=mean[0], mean_std_error=mean[1])
+
+    def curve(self, counts: Ints | Floats, repeated: Repeated | None = None) -> CumulativeCurve:
+        """The cumulative shares from the counts of an epoch, or from those of several, which may be weighted.
+
+        Args:
+            counts: (functions·g,).
+            repeated: what repeats itself in the reports of several epochs; None where nothing does.
+        """
         stretches = self.stretches
         table = counts.reshape(stretches.functions, stretches.g)
         shares = stretches.even_shares
         for _ in range(_PASSES - 1):
-            fit = self._fit(*self._linear(table, shares), self._every)
+            fit = self._fit(*self._linear(table, shares, repeated), self._every)
             frequency = np.maximum(np.diff(self._curve(fit.middle)), 0.0)
             frequency *= (1 - _EVEN) / frequency.sum()
             whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / stretches.domain_size)])
             shares = stretches.shares(whole)
-        information, score = self._linear(table, shares)
+        information, score = self._linear(table, shares, repeated)
         fits = [self._fit(information, score, members) for members in self._choices]
         rising = np.clip(isotonic(self._curve(_mixed(fits))[1:-1]), 0.0, 1.0)
         cumulative = np.concatenate([rising, [1.0]])
-        mean, mean_std_error = self.mean.estimate(table, np.concatenate([[0.0], cumulative]), share)
         scale = min(fits[-1].scale / MORE, self._floor)
         centre, root = self._posterior(information, score, self._every, scale)
         middle, variance = self._curve(centre)[1:], self._variance(outer(root))[1:]
         middle[-1], variance[-1] = 1.0, 0.0
         std_error = np.sqrt(np.maximum(variance, 0.0))
-        return Distribution(int(table.sum()), cumulative, middle, std_error, mean, mean_std_error)
+        return CumulativeCurve(round(table.sum()), cumulative, middle, std_error)
 
-    def expected_errors(self, n: int, share: float = 1.0) -> ExpectedErrors:
+    def expected_errors(self, n: int, share: float = 1.0, repeated: Repeated | None = None) -> ExpectedErrors:
         """Standard errors of so many reports, no atoms, all values equally frequent."""
         stretches, ends = self.stretches, len(self._spikes)
         information = np.zeros((stretches.smooth, stretches.smooth))
-        weights = n / (stretches.functions * stretches.chances(stretches.even_shares))
+        weights = n / (stretches.functions * stretches.spreads(stretches.even_shares, repeated))
         gram(np.ascontiguousarray(self._slopes[:, ends:]), weights.ravel(), information)
         information[range(stretches.smooth), range(stretches.smooth)] += self._floor * stretches.roughness
         root, covariance = np.zeros_like(information), np.zeros((ends + stretches.smooth,) * 2)
@@ -225,13 +241,15 @@ class WalkPosterior:
             float(curve.max()), median, median, float(mean), float(np.abs(moved).max()), most
         )
 
-    def _linear(self, table: Ints, shares: Floats) -> tuple[Floats, Floats]:
+    def _linear(
+        self, table: Ints | Floats, shares: Floats, repeated: Repeated | None
+    ) -> tuple[Floats, Floats]:
         """The information on θ, with the prior of spikes, and the score at an even histogram."""
         stretches, d, spikes = self.stretches, self._slopes.shape[1], len(self._spikes)
-        chances, sizes = stretches.chances(shares), table.sum(axis=1, keepdims=True)
+        spreads, sizes = stretches.spreads(shares, repeated), table.sum(axis=1, keepdims=True)
         information, score = np.zeros((d, d)), np.zeros(d)
-        gram(self._slopes, (sizes / chances).ravel(), information)
-        beyond = (table - sizes * stretches.chances(stretches.even_shares)) / chances
+        gram(self._slopes, (sizes / spreads).ravel(), information)
+        beyond = (table - sizes * stretches.chances(stretches.even_shares)) / spreads
         weighted_sum(self._slopes, beyond.ravel(), score)
         information[range(spikes), range(spikes)] += _ATOM
         return information, score

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,16 @@ COSINES = 96
 
 _BLOCK = 1 << 12
 """Edges whose basis is made at once."""
+
+
+class Repeated(NamedTuple):
+    """Reports of several epochs in which devices repeat their permanent answers."""
+
+    times: float
+    """How many times as large the repeated part of the variance is as if each epoch had other devices."""
+    own: float
+    other: float
+    """P(permanent answer | the device's stretch) and P(it | another)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +71,19 @@ class Stretches:
     def chances(self, shares: Floats) -> Floats:
         """P(answer | function), of shares of stretches, of their shape."""
         return np.asarray(self.other + self.gap * shares, np.float64)
+
+    def spreads(self, shares: Floats, repeated: Repeated | None) -> Floats:
+        """The variance of each cell's count per report, as if the cells of a function were independent.
+
+        That of one epoch is the chance of the answer. What the second round leaves of the chance of the
+        permanent answer repeats itself, at most in every epoch.
+        """
+        chances = self.chances(shares)
+        if repeated is None:
+            return chances
+        gap = repeated.own - repeated.other
+        lasting = (self.gap / gap) ** 2 * (repeated.other + gap * shares)
+        return np.asarray(chances + (repeated.times - 1) * lasting, np.float64)
 
     def shares(self, cumulative: Floats) -> Floats:
         """f(stretch), float64 (functions, g), of the shares below the edges 0 .. k, float64 (k + 1,)."""

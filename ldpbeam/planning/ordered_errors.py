@@ -34,6 +34,14 @@ def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
     return _in_unit(needs) * sqrt(float(errors.variance(even(needs)[None], counts)[0, 0]))
 
 
+def period_error(protocol: IntervalHash, needs: OrderedNeeds, epochs: int, share: Fraction) -> float:
+    """The standard error of the curve of several epochs, in the unit of the needs."""
+    estimator = protocol.estimator
+    reports = epochs * _reports(needs.devices, share)
+    errors = estimator.posterior().expected_errors(reports, float(share), estimator.repeated(epochs))
+    return _in_unit(needs) * errors.at_median
+
+
 def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
     """How far one forged report moves what is asked for at most, in the unit of the needs."""
     if isinstance(protocol, IntervalHash):

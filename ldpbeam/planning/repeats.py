@@ -13,7 +13,7 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimates import variance
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, memo_errors, slotted_errors
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Ordered, OrderedNeeds
-from ldpbeam.planning.ordered_errors import errors_of_sum, even, lasting_part
+from ldpbeam.planning.ordered_errors import errors_of_sum, even, lasting_part, period_error
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
 from ldpbeam.protocols import FrequencyProtocol
@@ -47,14 +47,15 @@ class Repeats:
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 
     @classmethod
-    def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
+    def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Repeats:
         """Of a sum of frequencies, or of a distribution, where all values are equally frequent."""
         protocol = setting.protocol
         if isinstance(protocol, IntervalHash):
             again = Fraction(setting.reports - 1, max(setting.epochs - 1, 1)) if setting.participates else 1
             most = float(again) * lasting_part(protocol, needs, needs.devices, setting.share)
-            together = most if needs.asked is Ordered.MEAN else 1.0
-            return cls(together, most, together, -most, most, needs.drawn_anew)
+            if needs.asked is Ordered.MEAN:
+                return cls(most, most, most, -most, most, needs.drawn_anew)
+            return _OfCurves(1.0, most, 1.0, -most, most, needs.drawn_anew, protocol, needs, setting.share)
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
         few = (setting.reports, setting.epochs) if setting.participates else None
         errors = errors_of_sum(protocol, setting.share, needs.asked, few)
@@ -130,6 +131,20 @@ class Repeats:
     def least_change(self, error: float, epochs: int, apart: int) -> float:
         """Smallest change between two means that differs from none in 95 of 100 cases."""
         return BEYOND * error * sqrt(self.difference(epochs, apart))
+
+
+@dataclass(frozen=True)
+class _OfCurves(Repeats):
+    """Of cumulative shares: one fit of their counts gives the curve of several epochs."""
+
+    protocol: IntervalHash
+    needs: OrderedNeeds
+    share: Fraction
+
+    def mean(self, epochs: int) -> float:
+        """Variance of the curve of so many epochs, as a share of that of one."""
+        several, one = (period_error(self.protocol, self.needs, n, self.share) for n in (epochs, 1))
+        return (several / one) ** 2
 
 
 def _errors(setting: Setting) -> MemoErrors | None:

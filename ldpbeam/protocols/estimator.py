@@ -15,6 +15,7 @@ from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
+    from ldpbeam.estimation.distribution import CumulativeCurve
     from ldpbeam.protocols.sum_laws import SumLaw
 
 EVERYONE = Fraction(1)
@@ -177,6 +178,16 @@ class DistributionEstimator(Estimator, ABC):
         Args:
             counts, reports, share: as of :meth:`estimate`.
             atoms: places of these values.
+        """
+
+    @abstractmethod
+    def curve_of_epochs(self, counts: Floats, times: float, atoms: tuple[int, ...]) -> CumulativeCurve:
+        """The mean of the curves of several epochs, by one fit of their counts.
+
+        Args:
+            counts: the sum over the epochs, weighted so that each epoch counts alike.
+            times: how many times as large the repeated part of the variance is as of independent devices.
+            atoms: as of :meth:`estimate_with`.
         """
 
     @abstractmethod

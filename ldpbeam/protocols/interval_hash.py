@@ -30,7 +30,8 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
-    from ldpbeam.estimation.distribution import WalkPosterior
+    from ldpbeam.estimation.distribution import CumulativeCurve, WalkPosterior
+    from ldpbeam.estimation.stretches import Repeated
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,16 @@ class IntervalEstimator(DistributionEstimator):
         """What makes a distribution of counts, and says before any how far off it will be."""
         own, other = self.symbol
         return _posterior(self.family, float(own), float(other), atoms)
+
+    def curve_of_epochs(self, counts: Floats, times: float, atoms: tuple[int, ...]) -> CumulativeCurve:
+        """See :meth:`DistributionEstimator.curve_of_epochs`."""
+        return self.posterior(atoms).curve(counts, self.repeated(times))
+
+    def repeated(self, times: float) -> Repeated | None:
+        """What repeats itself in reports of several epochs; None where devices keep nothing."""
+        from ldpbeam.estimation.stretches import Repeated
+
+        return None if self.memoised is None else Repeated(times, *map(float, self.memoised))
 
     def lasting_part_of_mean(self, cumulative: Floats, share: Fraction) -> float:
         """See :meth:`DistributionEstimator.lasting_part_of_mean`."""

@@ -13,6 +13,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
+    from ldpbeam.estimation.distribution import CumulativeCurve
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class PartEstimator:
         if isinstance(estimator, DistributionEstimator):
             return estimator.estimate_with(counts, reports, share, self.atoms)
         return estimator.estimate(counts, reports, ties, share)
+
+    def curve_of_epochs(self, counts: Floats, times: float) -> CumulativeCurve:
+        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.curve_of_epochs`."""
+        estimator = self.protocol.estimator
+        assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - no other has counts of epochs
+        return estimator.curve_of_epochs(counts, times, self.atoms)
 
     def lasting_part_of_mean(self, cumulative: Floats) -> float:
         """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.lasting_part_of_mean`."""

@@ -31,9 +31,9 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import listed, remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-SUMMARIES = "summaries"
-PARTS = ("accounting", "estimates", "latest", "rejects", SUMMARIES)
-"""Folders that a run over files writes, the last one only where a collection gives a distribution."""
+OF_DISTRIBUTIONS = ("counts", "summaries")
+PARTS = ("accounting", "estimates", "latest", "rejects", *OF_DISTRIBUTIONS)
+"""Folders that a run over files writes, the last two only where a collection gives a distribution."""
 
 LOCK = ".lock"
 _SCRATCH = re.compile(r"\.run-[0-9a-f]{8}\.tmp")
@@ -45,8 +45,9 @@ _EPOCH = rf"(?P<name>{_NAME})-(?P<digest>[0-9a-f]{{16}})-epoch-\d{{6,}}"
 _OURS = {
     "accounting": re.compile(rf"{_EPOCH}\.json|other-([0-9a-f]{{16}}|unknown)(-[\w.-]+)?\.json"),
     "estimates": re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet"),
+    "counts": re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet"),
     "latest": re.compile(rf"{_EPOCH}\.parquet"),
-    SUMMARIES: re.compile(rf"{_EPOCH}\.parquet"),
+    "summaries": re.compile(rf"{_EPOCH}\.parquet"),
     "rejects": re.compile(r"rejects-([0-9a-f]{16}|segment-\d{10,}|-?\d{11,}-\d{3,}(-[\w.-]+)?)\.parquet"),
 }
 """What the files are called that runs write, by folder."""
@@ -273,8 +274,9 @@ def exchange(output: str, scratch: Path) -> None:
             _put_aside(folder, scratch, part)
             _put_in_place(folder, scratch, part)
         _put_in_place(folder, scratch, accounting)
-        with suppress(OSError):  # it has something in it, or is not there
-            (folder / SUMMARIES).rmdir()
+        for part in OF_DISTRIBUTIONS:
+            with suppress(OSError):  # it has something in it, or is not there
+                (folder / part).rmdir()
         sync_folder(str(scratch))
         sync_folder(output)
         (scratch / RUN_RECORD).rename(folder / RUN_RECORD)

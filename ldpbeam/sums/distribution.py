@@ -4,13 +4,14 @@ The rows of the values have the cumulative shares with their limits, so they hav
 is not in them: it follows from an epoch's counts and stands in ``summaries/``.
 
 Of several epochs the answer is about the mean of their curves, each epoch weighing the same: the devices of
-all epochs together, where a device counts in each. Its limits are the means of the epochs' limits, since
-nothing published says how far the errors of curves go together (docs/groups.md). The mean of means is more
-certain: of its error it is known what repeats.
+all epochs together, where a device counts in each. It is one fit of the epochs' counts (``counts/``). Results
+without counts have the mean of the curves, and limits that are the means of the epochs' limits. The mean of
+means needs no counts: of its error it is known what repeats.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpbeam.answer_counts import counts_schema
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
@@ -27,6 +29,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import mean_limits
 from ldpbeam.over_time.covariance import DrawnAnew
+from ldpbeam.over_time.period import EpochCounts, ResultKey, fit_period
 from ldpbeam.over_time.results import HistoryKey, published_rows
 from ldpbeam.over_time.rollup import Place
 from ldpbeam.over_time.significance import normal_limit
@@ -36,6 +39,9 @@ from ldpbeam.tables import CUMULATIVE, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_COUNTS = re.compile(r"(?P<epoch>[^.].*)-r(?P<revision>\d+)\.parquet")
 
 
 def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tuple[int, int, int]:
@@ -82,6 +88,21 @@ class Curve:
         columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
         return cls(curves[-1].rows, *mean_curve(*columns))
 
+    @classmethod
+    def of_epochs(cls, collection: Collection, curves: Sequence[Curve], counts: EpochCounts) -> Curve:
+        """The mean of the curves of some epochs, by one fit of their counts where all are there."""
+        cells = counts.of([one.key for one in curves]) if len(curves) > 1 else None
+        if cells is None:
+            return cls.mean(curves)
+        names = [name for name, _ in collection.histograms]
+        fit = fit_period(collection.estimators[names.index(curves[0].key.attribute)], cells)
+        return cls(curves[-1].rows, fit.cumulative, *fit.limits(CONFIDENCE))
+
+    @property
+    def key(self) -> ResultKey:
+        """Which result it is."""
+        return ResultKey(*(self.rows[name][0].as_py() for name in ResultKey._fields))
+
     @property
     def known(self) -> bool:
         return bool(np.isfinite(self.shares).all())
@@ -107,6 +128,8 @@ class _Period:
 
     curves: list[Curve]
     single: bool
+    collection: Collection
+    counts: EpochCounts
 
     @cached_property
     def known(self) -> list[Curve]:
@@ -115,7 +138,7 @@ class _Period:
     @cached_property
     def curve(self) -> Curve:
         """The mean of those; without any, one that is not known."""
-        return Curve.mean(self.known) if self.known else self.curves[-1]
+        return Curve.of_epochs(self.collection, self.known, self.counts) if self.known else self.curves[-1]
 
     @property
     def reports(self) -> Ints:
@@ -130,11 +153,12 @@ def answers_of_distribution(
     epochs: Iterable[pa.Table],
     question: Question,
     summaries: pa.Table | None,
+    counts: EpochCounts,
     place: Place | None = None,
 ) -> Iterator[pa.Table]:
     """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`."""
     for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(place)):
-        period = _Period(list(some), place is None)
+        period = _Period(list(some), place is None, collection, counts)
         domain = dict(collection.histograms)[period.curves[0].rows["attribute"][0].as_py()]
         if isinstance(question, Cumulative):
             yield _cumulative(period)
@@ -183,6 +207,19 @@ def read_summaries(folder: Path) -> pa.Table:
             remedy="Give the directory that was --output of a run with a collection of hash_family interval.",
         )
     return pa.concat_tables(published_rows(path) for path in paths)
+
+
+def read_counts(folder: Path) -> pa.Table:
+    """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing."""
+    import pyarrow as pa
+
+    newest: dict[str, tuple[int, Path]] = {}
+    for path in sorted((folder / "counts").glob("*.parquet")):
+        if found := _COUNTS.fullmatch(path.name):
+            one = int(found["revision"]), path
+            newest[found["epoch"]] = max(one, newest.get(found["epoch"], one))
+    tables = [published_rows(path) for _, path in newest.values()]
+    return pa.concat_tables([counts_schema().empty_table(), *tables])
 
 
 def _front(period: _Period, rows: int) -> dict[str, Any]:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
+from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import DrawnAnew
+from ldpbeam.over_time.period import EpochCounts
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
 from ldpbeam.sums.distribution import answers_of_distribution, require_no_rate
+from ldpbeam.sums.distribution import read_counts as read_tables_of_counts
 from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
 from ldpbeam.sums.tables import answers, changes
@@ -120,16 +123,19 @@ def cumulative_shares(
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
+    counts: pa.Table | None = None,
 ) -> pa.Table:
     """The share of the devices at each value or below it; parameters as of :func:`group_shares`.
 
     Args:
         collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+        counts: of :func:`read_counts`, with ``every`` and ``hash_family: interval``: a period is then one fit
+            of its counts. Without them its limits are as wide as those of one epoch.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
     """
-    return _answered(collection, results, Cumulative(), every, drawn_anew, attribute)
+    return _answered(collection, results, Cumulative(), every, drawn_anew, attribute, counts)
 
 
 def quantiles(
@@ -140,6 +146,7 @@ def quantiles(
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
+    counts: pa.Table | None = None,
 ) -> pa.Table:
     """The first value at or below which each of these shares of the devices lies: 0.5 for the median.
 
@@ -149,12 +156,13 @@ def quantiles(
     Args:
         shares: between 0 and 1.
         collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+        counts: as of :func:`cumulative_shares`.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
         ValueError: shares that are not between 0 and 1.
     """
-    return _answered(collection, results, Quantiles(tuple(shares)), every, drawn_anew, attribute)
+    return _answered(collection, results, Quantiles(tuple(shares)), every, drawn_anew, attribute, counts)
 
 
 def value_mean(
@@ -198,6 +206,21 @@ def read_summaries(results: str | PathLike[str]) -> pa.Table:
     return read_tables_of_summaries(Path(results))
 
 
+def read_counts(results: str | PathLike[str]) -> pa.Table:
+    """The counts behind the newest revision of every epoch of collections that give a distribution.
+
+    Args:
+        results: the directory that was ``--output`` of a run.
+
+    Returns:
+        A row for each collection, attribute and epoch with a result; docs/outputs.md explains the columns.
+
+    Raises:
+        UsageError: damaged ones.
+    """
+    return read_tables_of_counts(Path(results))
+
+
 def _answered(
     collection: Collection,
     results: pa.Table,
@@ -205,18 +228,24 @@ def _answered(
     every: int | str | None,
     drawn_anew: DrawnAnew | None,
     attribute: str,
+    counts: pa.Table | None = None,
 ) -> pa.Table:
     if drawn_anew is not None and every is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     if collection.is_distribution:
         require_no_rate(drawn_anew)
-        return _of_distribution(collection, results, question, _place(every), attribute)
+        return _of_distribution(collection, results, question, _place(every), attribute, counts)
     history = _history(collection, results, attribute)
     return answers(collection, history, question, _place(every), drawn_anew)
 
 
 def _of_distribution(
-    collection: Collection, results: pa.Table, question: Question, place: Place | None, attribute: str
+    collection: Collection,
+    results: pa.Table,
+    question: Question,
+    place: Place | None,
+    attribute: str,
+    counts: pa.Table | None,
 ) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -227,7 +256,15 @@ def _of_distribution(
     )
     epochs = sorted(set(own["epoch"].to_pylist()))
     tables = [own.filter(pc.equal(own["epoch"], epoch)).sort_by("value") for epoch in epochs]
-    return pa.concat_tables(answers_of_distribution(collection, tables, question, None, place))
+    cells = EpochCounts(counts)
+    found = pa.concat_tables(answers_of_distribution(collection, tables, question, None, cells, place))
+    if counts is not None and cells.missing:
+        raise UsageError(
+            "E-USAGE-RESULTS",
+            f"counts has none of epoch {min(cells.missing)} as the results have it",
+            remedy="Leave out counts for the mean of the epochs' curves, or run again.",
+        )
+    return found
 
 
 def _history(collection: Collection, results: pa.Table, attribute: str) -> History:

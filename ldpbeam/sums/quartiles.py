@@ -4,7 +4,7 @@ The share of the devices up to a quartile of the first epoch is compared with th
 in the second. Limits of the difference follow from the published limits of both shares, uneven as they are
 (MOVER: Zou and Donner, Statistics in Medicine 27, 2008). They take the errors of both for independent.
 Devices that repeat what they memoised have errors that go together, which makes a difference more certain
-than that. Of several epochs on a side the mean curve takes the place of a curve, with its wide limits.
+than that. Of several epochs on a side their mean curve takes the place of a curve.
 
 Next to an atom a share has wide limits: the counts hardly tell an atom from its neighbours. A quartile that
 lies there is tested at one place before the atom and at one after it. Atoms and the first epoch alone say

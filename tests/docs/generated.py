@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldpbeam import summaries
+from ldpbeam import answer_counts, summaries
 from ldpbeam.admission import ReportColumns
 from ldpbeam.audit.checks.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
@@ -434,6 +434,11 @@ def summaries_columns() -> str:
     return _columns(own, summaries.DESCRIPTIONS)
 
 
+def counts_columns() -> str:
+    own = [field for field in answer_counts.counts_schema() if field.name in answer_counts.DESCRIPTIONS]
+    return _columns(own, answer_counts.DESCRIPTIONS)
+
+
 def rejects_columns() -> str:
     return _columns(
         arrow_schema(RejectedRow),
@@ -591,6 +596,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/outputs.md": {
         "estimates": estimates_columns,
         "cumulative": cumulative_columns,
+        "counts": counts_columns,
         "summaries": summaries_columns,
         "rejects": rejects_columns,
         "reasons": reasons,

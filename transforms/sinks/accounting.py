@@ -60,6 +60,7 @@ class Revision:
     job: str
     indicators: list[dict[str, Any]]
     table: FileRecord | None
+    counts: FileRecord | None = None
 
     KEYS: ClassVar[Mapping[str, str]] = {"number": "revision", "reports": "n"}
 
@@ -75,6 +76,7 @@ class Revision:
             "indicators": self.indicators,
             "file": table.path if table else None,
             **({"bytes": table.size, "sha256": table.sha256, "rows": table.rows} if table else {}),
+            **({"counts": write_fields(self.counts)} if self.counts else {}),
         }
 
     @classmethod
@@ -139,9 +141,9 @@ class EpochAccounting:
 
     @property
     def tables(self) -> list[FileRecord]:
-        """The files of estimates of all revisions, then that of summaries."""
-        estimates = [revision.table for revision in self.revisions if revision.table]
-        return [*estimates, self.summaries] if self.summaries else estimates
+        """The files of estimates and of counts of all revisions, then that of summaries."""
+        of_revisions = [file for one in self.revisions for file in (one.table, one.counts) if file]
+        return [*of_revisions, self.summaries] if self.summaries else of_revisions
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -257,6 +259,8 @@ def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
     for one in histogram.attributes:
         held.update(f"/{one.reports}/".encode())
         held.update(np.ascontiguousarray(one.support, "<i8").tobytes())
+        if one.counts is not None:
+            held.update(np.ascontiguousarray(one.counts, "<i8").tobytes())
     return held.hexdigest()[:16]
 
 

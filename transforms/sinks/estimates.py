@@ -13,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 
 from ldpbeam.accounting import Entry
+from ldpbeam.answer_counts import counts_table
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.summaries import summary_table
@@ -34,6 +35,11 @@ from .file_record import FileRecord
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
     """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``."""
     return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
+
+
+def counts_file_name(collection: Collection, epoch: int, revision: int) -> str:
+    """``counts/NAME-DIGEST-epoch-000012-r000.parquet``: what the estimates of a revision follow from."""
+    return f"counts/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
 def summaries_file_name(collection: Collection, epoch: int) -> str:
@@ -67,7 +73,7 @@ class EpochFiles:
         self._job = job
         self._fixed = fixed_columns(collection)
         self._names = [name for name, _ in collection.histograms]
-        self._summaries = collection.is_distribution
+        self._distribution = collection.is_distribution
 
     def write(self, histogram: EpochHistogram) -> list[Published]:
         done: list[Published] = []
@@ -95,17 +101,22 @@ class EpochFiles:
         if histogram.attributes or histogram.withheld:
             # A job that was set back publishes older revisions once more.
             newest = histogram.revision >= max(published, default=0)
-            table, own = self._write_table(histogram, newest) if histogram.attributes else (None, None)
+            table = counts = own = None
+            if histogram.attributes:
+                counts = self._write_counts(histogram)
+                table, own = self._write_table(histogram, newest)
             if not histogram.attributes and known and newest:
                 self._remove_newest(histogram.epoch)
             if newest:
                 summaries = own
-            made = [file for file in (table, own) if file is not None]
-            published[histogram.revision] = self._revision(histogram, table)
+            made = [file for file in (table, counts, own) if file is not None]
+            published[histogram.revision] = self._revision(histogram, table, counts)
         revisions = tuple(published[number] for number in sorted(published))
         return made, EpochAccounting.of_histogram(self._collection, histogram, revisions, summaries)
 
-    def _revision(self, histogram: EpochHistogram, table: FileRecord | None) -> Revision:
+    def _revision(
+        self, histogram: EpochHistogram, table: FileRecord | None, counts: FileRecord | None
+    ) -> Revision:
         return Revision(
             histogram.revision,
             histogram.pane,
@@ -115,7 +126,16 @@ class EpochFiles:
             self._job,
             [one.as_record(self._names) for one in histogram.indicators],
             table,
+            counts,
         )
+
+    def _write_counts(self, histogram: EpochHistogram) -> FileRecord | None:
+        """The counts behind a result; none where all of it is withheld, or it is no distribution."""
+        table = counts_table(self._collection, histogram) if self._distribution else None
+        if table is None or not table.num_rows:
+            return None
+        name = counts_file_name(self._collection, histogram.epoch, histogram.revision)
+        return publish(self._output, name, as_parquet(table), table.num_rows)
 
     def _write_table(self, histogram: EpochHistogram, newest: bool) -> tuple[FileRecord, FileRecord | None]:
         """The table of a result; of the newest one, summaries where there are some, and ``latest/``."""
@@ -123,7 +143,7 @@ class EpochFiles:
         content = as_parquet(table)
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
         made, own = publish(self._output, name, content, table.num_rows), None
-        if newest and self._summaries:
+        if newest and self._distribution:
             summaries = summary_table(self._collection, histogram)
             place = summaries_file_name(self._collection, histogram.epoch)
             own = publish(self._output, place, as_parquet(summaries), summaries.num_rows)
@@ -136,7 +156,7 @@ class EpochFiles:
     def _remove_newest(self, epoch: int) -> None:
         """What readers take as the newest result of an epoch, which is withheld now."""
         remove(self._output, latest_file_name(self._collection, epoch))
-        if self._summaries:
+        if self._distribution:
             remove(self._output, summaries_file_name(self._collection, epoch))
 
 

@@ -23,7 +23,7 @@ _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
     """Say whether the mean and which quartiles changed from the epochs of one side to those of the other."""
     from ldpbeam.cli.shared.histories import write_tables
-    from ldpbeam.sums.distribution import Curve, mean_of_epochs, read_summaries
+    from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
     from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
     history, domain, other = first.read.history, first.read.domain, second or first
@@ -43,7 +43,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
                 first.place,
             )
     curves = [[curve for _, curve in side] for side in sides]
-    before, after = map(Curve.mean, curves)
+    before, after = map(_curve_of_epochs, (first, other), curves)
     if history.labels != other.read.history.labels:
         raise _usage(
             "the two have different values, so their quartiles cannot be compared",
@@ -94,6 +94,18 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     key, span, folder = source.read.history.key, source.span, source.folder
     parts = [p for p in folder.parts if p.key == key and (span is None or span[0] <= p.epoch <= span[1])]
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
+
+
+def _curve_of_epochs(source: Side, curves: list[Curve]) -> Curve:
+    """The curve of the epochs of a side."""
+    from ldpbeam.cli.shared.histories import remark_no_counts
+    from ldpbeam.over_time.period import EpochCounts
+    from ldpbeam.sums.distribution import Curve, read_counts
+
+    counts = EpochCounts(read_counts(source.place) if len(curves) > 1 else None)
+    curve = Curve.of_epochs(source.read.collection, curves, counts)
+    remark_no_counts(source.place, counts.missing)
+    return curve
 
 
 def _known(source: Side) -> list[tuple[int, Curve]]:

@@ -21,6 +21,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
+from ldpbeam.text import plural
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -94,6 +95,16 @@ def remark_missing(results: Path, record: RunRecord | None = None) -> None:
         first = f"{missing[0]}.parquet"
         text = f"{place}: {len(missing)} of its tables are missing, the first is {first}"
         complain(f"{text}; their epochs are left out. [W-RUN-DAMAGED]")
+
+
+def remark_no_counts(results: Path, epochs: set[int]) -> None:
+    """A line to standard error where the curve of several epochs is not fitted to their counts."""
+    if epochs:
+        lost = plural(len(epochs), "epoch")
+        complain(
+            f"{results / 'counts'}: the counts of {lost} are missing, the first is {min(epochs)}; curves of "
+            "several epochs with such a one have limits as wide as those of one. [W-RUN-COUNTS]"
+        )
 
 
 def _epoch_of(stem: str) -> tuple[str, int]:

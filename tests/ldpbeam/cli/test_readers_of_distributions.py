@@ -25,14 +25,17 @@ from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.accounting import Account
+from ldpbeam.answer_counts import counts_table
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.over_time import DrawnAnew
+from ldpbeam.over_time.period import fit_period
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.sums.distribution import mean_curve
+from ldpbeam.table_file import published_table
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.estimates import EpochFiles
@@ -170,14 +173,48 @@ def test_export_refuses_what_takes_single_values(run: Path) -> None:
         assert "distribution" in refused("export", run / "out", *options)
 
 
-def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> None:
-    out = run / "out"
+def test_periods_are_one_fit_of_their_counts(run: Path, tables: pa.Table) -> None:
+    collection, counts = ldpbeam.load_collection(run / "c.yaml"), ldpbeam.read_counts(run / "out")
+    (estimator,) = collection.estimators
+    kept = [np.array(row["counts"]) for row in counts.to_pylist()]
+    assert [row.sum() for row in kept] == counts["n"].to_pylist() == [DEVICES] * EPOCHS
+    for epoch, one in enumerate(kept):
+        found = present(estimator.estimate(one, DEVICES).distribution)
+        assert found.cumulative.tolist() == [row["cumulative"] for row in of_epoch(tables, epoch)]
+    fit = fit_period(estimator, kept[:2])
+    rows = table_of("export", run / "out", "--cumulative", "--every", 2)
+    for name, expected in zip(
+        ("estimate", "ci_low", "ci_high"), (fit.cumulative, *fit.limits(0.95)), strict=True
+    ):
+        assert [float(row[name]) for row in rows[:60]] == expected.tolist()
+    assert [float(row["estimate"]) for row in rows[60:]] == [row["cumulative"] for row in of_epoch(tables, 2)]
+    curve = ldpbeam.cumulative_shares(collection, tables, every=2, counts=counts)
+    assert curve["estimate"].to_pylist() == [float(row["estimate"]) for row in rows]
+    medians = ldpbeam.quantiles(collection, tables, [0.5], every=2, counts=counts).to_pylist()
+    exported = table_of("export", run / "out", "--quantile", "0.5", "--every", 2)
+    assert [str(row["value_low"]) for row in medians] == [row["value_low"] for row in exported]
+    with pytest.raises(ldpbeam.LdpError, match="epoch 1"):
+        ldpbeam.quantiles(collection, tables, [0.5], every=2, counts=counts.filter([True, False, True]))
+
+
+def test_periods_without_counts_have_the_mean_of_their_curves(
+    run: Path, tables: pa.Table, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(run / "out", out)
+    shutil.rmtree(out / "counts")
     curves = np.array([[[row[name] for row in of_epoch(tables, e)] for name in CUMULATIVE] for e in range(3)])
     both = np.array(mean_curve(*curves[:2].swapaxes(0, 1)))
     inner = ((curves[:2, 1] > 0) & (curves[:2, 2] < 1)).all(axis=0)  # no limit is cut
     assert inner.sum() > 20
     assert both[:, inner] == pytest.approx(curves[:2].mean(axis=0)[:, inner])
-    rows = table_of("export", out, "--cumulative", "--every", 2)
+    options = "export", out, "--cumulative", "--every", 2
+    assert "2 epochs are missing, the first is 0" in call(*options).stderr
+    rows = table_of(*options)
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    assert ldpbeam.cumulative_shares(collection, tables, every=2)["estimate"].to_pylist() == pytest.approx(
+        [float(row["estimate"]) for row in rows]
+    )
     assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in rows[::60]] == [
         ("0", "1", "2"),
         ("2", "2", "1"),
@@ -293,6 +330,13 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
         assert all(row["changed"] == changed for row in found["quartiles"])
         assert not changed or all(row["change"] * sign > 0 for row in found["quartiles"])
     assert "values rose" in told("compare", run / "out")
+    shutil.copytree(run / "out", tmp_path / "bare")
+    shutil.rmtree(tmp_path / "bare" / "counts")
+    asking = "--epochs", "0..1", "--against", 2
+    assert "[W-RUN-COUNTS]" in told("compare", tmp_path / "bare", *asking)
+    bare = json.loads(call("compare", tmp_path / "bare", *asking, "--json").stdout)
+    pairs = zip(compared(run / "out", *asking)["quartiles"], bare["quartiles"], strict=True)
+    assert all(fit["high"] - fit["low"] < mean["high"] - mean["low"] for fit, mean in pairs)
     shutil.copytree(run / "out", tmp_path / "other")
     runs = run / "out", tmp_path / "other"
     alike = compared(*runs, "--epochs", 0, "--against", 0)
@@ -412,6 +456,7 @@ def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
     assert all(row[name] is None for row in rows for name in (*CUMULATIVE, "consistent"))
     assert {row["status"] for row in rows + summaries} == {"insufficient_reports"}
     assert {row["estimate"] for row in summaries} == {None}
+    assert not counts_table(collection, result).num_rows  # estimates would follow from them
     (median,) = ldpbeam.quantiles(collection, pa.Table.from_pylist(rows), [0.5]).to_pylist()
     assert median["value"] is median["value_low"] is None
 
@@ -459,6 +504,12 @@ def test_streams_keep_the_summaries_of_the_newest_revision(run: Path, tmp_path: 
     assert ldpbeam.read_summaries(tmp_path).equals(summary_table(collection, results[1]))
     files.write(replace(results[0], attributes=(), revision=2, withheld=TOO_MANY_ERRORS))
     assert "no summaries" in refused_summaries(tmp_path)
+    *revisions, withheld = present(read_epoch_accounting(str(tmp_path), collection, 0)).revisions
+    assert withheld.counts is None and len(list((tmp_path / "counts").iterdir())) == 2
+    for result, revision in zip(results, revisions, strict=True):
+        made = present(revision.counts)
+        assert hashlib.sha256((tmp_path / made.path).read_bytes()).hexdigest() == made.sha256
+        assert published_table(tmp_path / made.path).read().equals(counts_table(collection, result))
     assert present(read_epoch_accounting(str(tmp_path), collection, 0)).summaries is None
     files.write(replace(results[1], revision=3))
     (tmp_path / "landing").mkdir()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import ldpbeam
 from ldpbeam.admission import ReportColumns
 from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.job.config import RunConfig
+from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.pipelines.running import (
@@ -31,6 +36,13 @@ from tests.pipelines.running import (
 
 HOUR = Epochs(3600, 0, 100)
 ONE = collection("grr", name="one", epochs=HOUR, allowed_lateness=1800)
+STRETCHES = replace(
+    ONE,
+    domain=Domain(24, ordered=True),
+    protocol_name="olh",
+    consistency="ordered",
+    parameters=Parameters(epsilon=1.0, hash_family="interval"),
+)
 TWO = collection("olh", name="two", epochs=HOUR, allowed_lateness=1800)
 
 
@@ -78,6 +90,26 @@ def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
         record = json.loads((tmp_path / "out" / "accounting" / name).read_text())
         assert [r["pane"] for r in record["revisions"]] == panes
     assert list((tmp_path / "out" / "rejects").iterdir()) == []
+
+
+def test_counts_of_distributions_follow_the_newest_revision(tmp_path: Path) -> None:
+    """Those of a mended epoch under its new number, and those of another one also where they were lost."""
+    write(tmp_path / "in", STRETCHES, fleet(STRETCHES))
+    victim = sorted((tmp_path / "in").iterdir())[1]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) * 2 // 3])
+    execute(STRETCHES, tmp_path / "in", tmp_path / "out", max_error_fraction=1.0)
+    victim.write_bytes(whole)
+    lost = tmp_path / "out" / "counts" / f"one-{STRETCHES.digest_hex}-epoch-000000-r000.parquet"
+    lost.unlink()
+    replay(tmp_path / "out" / "rejects", (STRETCHES,))
+    again = execute(STRETCHES, tmp_path / "in", tmp_path / "again").output
+    found, expected = (ldpbeam.read_counts(folder).to_pylist() for folder in (tmp_path / "out", again))
+    assert [(row["revision"], row["pane"]) for row in found][:2] == [(0, "on_time"), (1, "replay")]
+    assert [row["counts"] for row in found] == [row["counts"] for row in expected]
+    check = json.loads((tmp_path / "out" / "run.json").read_text())["files"]
+    for file in check:
+        assert hashlib.sha256((tmp_path / "out" / file["path"]).read_bytes()).hexdigest() == file["sha256"]
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -15,15 +15,23 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time import DrawnAnew
+from ldpbeam.over_time.period import fit_period
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, Ordered, OrderedNeeds
-from ldpbeam.planning.ordered_errors import errors_of_sum, lasting_part, moved_by_fake, ordered_error
+from ldpbeam.planning.ordered_errors import (
+    errors_of_sum,
+    lasting_part,
+    moved_by_fake,
+    ordered_error,
+    period_error,
+)
 from ldpbeam.planning.plan import make_plan, rows_of
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA
+from ldpbeam.protocols.part_estimator import PartEstimator
 from tests.ldpbeam.cli.calling import call
 from tests.narrow import frequencies, of_kind, present
 
@@ -116,14 +124,28 @@ def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
         assert 0 < figures.fake_device < figures.half_width * sqrt(20_000)
         if isinstance(row.setting.protocol, IntervalHash) and not row.setting.participates:
             part = lasting_part(row.setting.protocol, asked_for, 20_000, ALL)
-            # Whoever keeps stretches, or may: all of it repeats. Of a curve the whole error might.
-            repeats = part if what is Ordered.MEAN else 1
-            assert figures.mean_30 == pytest.approx(figures.half_width * sqrt(repeats + (1 - repeats) / 30))
+            several = figures.half_width * sqrt(part + (1 - part) / 30)
+            if what is not Ordered.MEAN:
+                several = WIDE * period_error(row.setting.protocol, asked_for, 30, ALL)
+                assert several < figures.half_width / 1.3
+            assert figures.mean_30 == pytest.approx(several)
             widest = 1 + part if rate is None or rate.most else 1 - part
             most = 2 * (1.959963985 + 1.644853627) ** 2 * figures.std_error**2 * widest
             assert figures.least_change <= sqrt(most) * (1 + 1e-6)
             if rate is None or rate.most == 0:
                 assert figures.least_change == pytest.approx(sqrt(most))
+
+
+def test_the_curve_of_several_epochs_is_as_certain_as_planned() -> None:
+    """Of counts as even values give them; the fit also tries the ends as atoms, which says a little less."""
+    stretches = STRETCHES.estimator.posterior().stretches
+    counts = np.round(20_000 / stretches.functions * stretches.chances(stretches.even_shares)).astype(
+        np.int64
+    )
+    for epochs in (1, 7, 30):
+        fit = fit_period(PartEstimator(STRETCHES), [counts.ravel()] * epochs)
+        planned = period_error(STRETCHES, needs(Ordered.SHARE), epochs, ALL)
+        assert fit.std_error[17] == pytest.approx(planned, rel=0.05)
 
 
 @pytest.mark.thorough

@@ -24,7 +24,7 @@ from tests.pipelines.running import frame
 
 STEP = 61
 """Bits from one that is flipped to the next, and bytes from one length to the next."""
-PARTS = ("run.json", "accounting", "estimates", "latest", "summaries", "rejects")
+PARTS = ("run.json", "accounting", "estimates", "latest", "counts", "summaries", "rejects")
 DISTRIBUTION = """\
 name: minutes
 domain: {range: {max: 240, buckets: 24}}

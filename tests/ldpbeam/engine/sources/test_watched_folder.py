@@ -23,6 +23,7 @@ from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
 from ldpbeam.simulators.deliver.files import batch_record
+from ldpbeam.sums.public import read_counts
 from ldpbeam.wire import codec, report_pb2
 from tests.ldpbeam.engine.broker import Clock
 from tests.ldpbeam.engine.test_engine import HOUR, ONE, Bench
@@ -275,7 +276,7 @@ def test_a_folder_must_be_there_at_the_start(tmp_path: Path) -> None:
 
 
 def test_a_run_over_the_folder_publishes_the_same(tmp_path: Path) -> None:
-    """Bounded and unbounded: supports, distributions, summaries; hidden files are passed over."""
+    """Bounded and unbounded: supports, distributions, summaries, counts; hidden files are passed over."""
     bench = FolderBench(tmp_path, ONE, DISTRIBUTION)
     bench.take(range(200))
     bench.take(range(100, 300), 1)
@@ -290,6 +291,10 @@ def test_a_run_over_the_folder_publishes_the_same(tmp_path: Path) -> None:
     done = execute((ONE, DISTRIBUTION), sorted(bench.folder.glob("*.pb")), tmp_path / "bounded")
     assert done.total["counted"] == bench.stop()["counted"] == 656
     assert len(bench.books(0, DISTRIBUTION)["revisions"]) == 2
+    streamed, bounded = (
+        read_counts(output).drop_columns(["pane", "revision"]) for output in (bench.output, done.output)
+    )
+    assert streamed.num_rows == 1 and streamed.equals(bounded)
     published = [*(done.output / "latest").iterdir(), *(done.output / "summaries").iterdir()]
     assert len(published) == 4
     for path in published:
