@@ -47,6 +47,15 @@ def test_each_kind_of_evidence_has_its_sentence() -> None:
     }
 
 
+def test_where_there_are_ids_they_take_a_quarter_of_the_false_alarms_of_two_sided_tests() -> None:
+    match = Match(Check.MATCH, "a symbol", 20, 20, Fraction(1, 2))  # p = 2^-19
+    ids = [Coins(Check.IDS, "ids is 1", str, np.array([10]), 20)]
+    for coins, share in (([], 1 / 2), (ids, 3 / 8)):
+        for factor, refuted in ((0.99, False), (1.01, True)):
+            checks, _ = judge(Evidence(matches=[match], coins=coins), factor * 2.0**-19 / share)
+            assert any(check.violations for check in checks) == refuted
+
+
 class _Forgetful:
     """Every report is one of a new device, in whatever epoch."""
 

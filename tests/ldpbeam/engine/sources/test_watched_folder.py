@@ -105,6 +105,21 @@ def test_a_crash_in_the_middle_of_a_file_goes_on_in_its_middle(tmp_path: Path) -
     assert bench.stop() == {"read": 80, "counted": 80, "late": 0, "duplicate": 0, "rejected": {}}
 
 
+def test_while_a_file_is_not_taken_whole_reports_are_missing_from_its_first_arrival_on(
+    tmp_path: Path,
+) -> None:
+    bench = FolderBench(tmp_path)
+    for second in range(2):
+        bench.store.commit(columns(range(second * 10, second * 10 + 10)))
+        bench.clock.now += 1
+    bench.store.close()
+    bench.clock.now = 5000.0
+    source = bench.source()
+    for missing_from in (100, 5000):
+        assert len(source.pull(1, 1 << 20, 0.0)) == 1
+        assert source.missing_from() == missing_from * 1_000_000
+
+
 def test_names_of_files_that_were_taken_away_are_forgotten(tmp_path: Path) -> None:
     """Once reports are removed: then, and after a restart."""
     bench = FolderBench(tmp_path, keep_landed=10)
