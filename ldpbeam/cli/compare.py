@@ -115,7 +115,7 @@ def compare(  # noqa: PLR0912 - the options of a command
     that value or group alone, with its own p-value.
 
     Of a collection with hash_family interval the mean and the quartiles are compared: of two epochs, or of
-    the mean curves of several. A quartile at a declared atom is compared by the shares before and after it.
+    several, fitted once. A quartile at a declared atom is compared by the shares before and after it.
     """
     from ldpbeam.cli.shared.histories import Side, documents, read_histories, require_suffix, write_tables
 
