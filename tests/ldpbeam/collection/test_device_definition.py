@@ -180,6 +180,7 @@ def test_every_protocol_names_its_encoding() -> None:
         "one_bit_mean": "one_bit_mean",
         "one_bit_rrpm": "one_bit_rrpm",
         "laplace_mean": "laplace_mean",
+        "piecewise_mean": "piecewise_mean",
         "subset": "subset",
     }
     assert {name: found[name] for name in known} == known
