@@ -22,7 +22,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.forgery import AddedNoise, SupportedLaw
+from ldpbeam.protocols.forgery import Numbers, SupportedLaw
 from ldpbeam.support import Support
 
 FALSE_ALARM = 1e-6
@@ -100,13 +100,14 @@ def _of_part(
     support = kind.counter.support_counts(counts)
     results += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.counter.extremes is not None:
-        name = "ones" if kind.forgery.added_noise is None else "extremes"
+        name = "ones" if kind.forgery.numbers is None else "extremes"
         results.append(_rare_reports(name, signs, kind.counter.extremes, reports, attribute))
     if kind.forgery.ends is not None:
         own, other = float(kind.forgery.ends.own), float(kind.forgery.ends.other)
         results.append(_range(support, kind.counter.report_counts(counts, reports), own, other, attribute))
-    if kind.forgery.added_noise is not None:
-        results.append(_noisy_mean(kind.forgery.added_noise, int(support[0]), reports, attribute))
+    if kind.forgery.numbers is not None:
+        maximum = kind.domain_size - 1
+        results.append(_noisy_mean(kind.forgery.numbers, maximum, int(support[0]), reports, attribute))
     return results
 
 
@@ -225,17 +226,16 @@ def _ends(support: Ints) -> Ints:
     return np.unique([support.argmin(), support.argmax()])
 
 
-def _noisy_mean(noise: AddedNoise, total: int, reports: int, attribute: int | None) -> Indicator:
-    """A mean outside of 0 .. m, by Bernstein's inequality for the clamped noise."""
-    m = noise.maximum
+def _noisy_mean(numbers: Numbers, maximum: int, total: int, reports: int, attribute: int | None) -> Indicator:
+    """A mean outside of 0 .. m, by Bernstein's inequality for reports that are bounded numbers."""
+    low, high = float(numbers.low), float(numbers.high)
     mean = total / reports
-    nearest = min(max(mean, 0.0), float(m))
-    away = abs(total - reports * nearest)
-    largest = m + 2.0 * noise.margin
-    # Clamping only lowers the variance, and moves the mean by less than 2**-40 m.
-    away = max(0.0, away - reports * m * 2.0**-40)
-    p_value = _bernstein(away, reports * noise.variance, largest)
-    return Indicator("range", attribute, mean, nearest, p_value)
+    nearest = min(max(mean, low), high)
+    # Clamping Laplace noise only lowers the variance, and moves the mean by less than 2**-40 m.
+    away = max(0.0, abs(total - reports * nearest) - reports * (high - low) * 2.0**-40)
+    p_value = _bernstein(away, reports * numbers.variance, float(numbers.most - numbers.least))
+    unit = maximum / (high - low)
+    return Indicator("range", attribute, (mean - low) * unit, (nearest - low) * unit, p_value)
 
 
 def _conflicts(count: int, reports: int) -> list[Indicator]:

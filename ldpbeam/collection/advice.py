@@ -13,6 +13,7 @@ from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.hashed import HashedProtocol
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.support import SupportProbabilities
 
@@ -101,13 +102,13 @@ def _about_atoms(domain: Domain, kind: LocalProtocol[Any], about: str) -> Iterat
 
 
 def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
-    if kind.forgery.added_noise is not None:
+    if isinstance(kind, LaplaceMean):
         most = leverage(kind).one_value
         yield Advice(
             "W-COLLECTION-LEVERAGE",
             f"one forged report among n moves a mean{about} of {kind.NAME} by up to {most:.0f} "
             "times the largest value over n, also out of its domain",
-            "Use one_bit_mean where not all devices can be trusted.",
+            "Use one_bit_mean or piecewise_mean where not all devices can be trusted.",
         )
 
 

@@ -62,6 +62,15 @@ def add_at_in_order(payloads: Any, shift: Any, starts: Any, ordered: Any, counts
 
 
 @kernel
+def add_moments(payloads: Any, last: Any, shift: Any, counts: Any) -> None:
+    """counts[0] += x and counts[1] += (2x − last)² >> shift, of the integer x of payloads[i]."""
+    for i in range(payloads.shape[0]):
+        x = np.int64(integer(payloads, i, 0, payloads.shape[1]))
+        counts[0] += x
+        counts[1] += ((2 * x - last) * (2 * x - last)) >> shift
+
+
+@kernel
 def pack(symbols: Any, width: Any) -> Bytes:
     """symbols[i], uint64 (n,), as little-endian integers of ``width`` bytes: uint8 (n, width)."""
     payloads = np.empty((symbols.size, width), np.uint8)

@@ -39,8 +39,8 @@ class HistogramErrors:
 def errors(expected: HistogramErrors) -> str:
     about = f"{expected.attribute}: " if expected.attribute else ""
     if expected.widest is None or expected.even is None or expected.least is None:
-        most = f"±{expected.half_width:.4g} at most (95 %)"
-        return f"{about}the mean {most}, of values up to {expected.values - 1:,}"
+        width = f"±{expected.half_width:.4g} (95 %)"
+        return f"{about}the mean {width}, of values spread evenly over 0 .. {expected.values - 1:,}"
     some = f"frequencies from {points(expected.least)} points on are"
     seen = "no frequency is" if expected.least >= 1 else some
     width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)

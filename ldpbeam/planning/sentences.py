@@ -70,7 +70,7 @@ def interval_words(row: Row, needs: Needs) -> str:
         or figures.even_half_width is None
         or figures.widest_frequency is None
     ):
-        return f"±{quantity(needs).error(figures.half_width)} (95 %)"
+        return f"±{quantity(needs).error(figures.half_width)} (95 %) for values spread evenly"
     about = "" if needs.frequencies else RANKED
     return interval(
         about, figures.widest_frequency, figures.half_width, needs.values, figures.even_half_width

@@ -10,6 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import expected_half_width, variance
+from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import SupportProbabilities
 
@@ -85,12 +86,8 @@ def published_half_width(support: SupportProbabilities, devices: int, frequency:
 
 
 def mean_error(estimator: PartEstimator, devices: int) -> float:
-    """The largest standard error that one epoch's mean can have, in the units of the values."""
-    protocol, share = estimator.protocol, float(estimator.share * estimator.present)
-    reports, m = devices * share, protocol.domain_size - 1
-    ends, noise = protocol.forgery.ends, protocol.forgery.added_noise
-    if ends is not None:
-        return m / (2 * float(ends.gap) * sqrt(reports))
-    if noise is None:
+    """The standard error of one epoch's mean, in the units of the values, where they are spread evenly."""
+    share = float(estimator.share * estimator.present)
+    if not isinstance(estimator.protocol, MeanProtocol):
         raise TypeError("only protocols for a mean have the error of one")
-    return sqrt((noise.variance + (1 - share) * m * m / 4) / reports)
+    return sqrt(estimator.protocol.estimator.even_variance(share) / (devices * share))

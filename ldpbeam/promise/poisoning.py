@@ -30,7 +30,7 @@ class Leverage:
 
 
 def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> Leverage:
-    weight, support, noise = 1 / sampled, protocol.estimator.support, protocol.forgery.added_noise
+    weight, support, numbers = 1 / sampled, protocol.estimator.support, protocol.forgery.numbers
     if support is not None:
         weight /= support.sampled
         up, down = weight * (1 - support.other) / support.gap, weight * support.other / support.gap
@@ -41,9 +41,9 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     ends = protocol.forgery.stretch_ends or protocol.forgery.ends
     if ends is not None:
         up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
-    elif noise is not None:
-        down = Fraction(noise.margin, noise.maximum)
-        up = 1 + down
+    elif numbers is not None:
+        rise = numbers.high - numbers.low
+        up, down = (numbers.most - numbers.low) / rise, (numbers.low - numbers.least) / rise
     else:
         raise TypeError(f"the leverage of {protocol.NAME} is not known")
     return Leverage(float(weight * up), float(weight * down))

@@ -13,6 +13,7 @@ from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import BLH, LOLOHA, OLH
 from ldpbeam.protocols.one_bit_mean import OneBitMean, OneBitRRPM
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.piecewise_mean import PiecewiseMean
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
@@ -40,6 +41,7 @@ _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     OneBitMean,
     OneBitRRPM,
     LaplaceMean,
+    PiecewiseMean,
 )
 
 PROTOCOLS: dict[str, type[LocalProtocol[Any]]] = {}

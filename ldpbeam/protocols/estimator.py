@@ -154,6 +154,14 @@ class MeanEstimator(Estimator, ABC):
     maximum: int
     lasting_ends: SupportProbabilities | None
 
+    @abstractmethod
+    def even_variance(self, share: float) -> float:
+        """The variance of one report that :meth:`estimate` publishes, of values spread evenly over 0 .. m.
+
+        Args:
+            share: part of the population, drawn at random, that reports.
+        """
+
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The mean clipped to 0..m by all methods but ``none``: one number has no sum to keep."""
         import numpy as np

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from ldpbeam.support import SupportProbabilities
 
 
-class AddedNoise(NamedTuple):
-    """The noise that a report adds to a value 0 .. maximum, where reports are numbers."""
+class Numbers(NamedTuple):
+    """Reports that are numbers: least .. most, on average low about the value 0 and high about the largest.
 
-    maximum: int
-    margin: int
+    The mean rises evenly from low to high; ``variance`` is the largest that one value has.
+    """
+
+    least: int
+    most: int
+    low: Fraction
+    high: Fraction
     variance: float
 
 
@@ -30,7 +36,7 @@ class Forgery:
 
     ends: SupportProbabilities | None = None
     stretch_ends: SupportProbabilities | None = None
-    added_noise: AddedNoise | None = None
+    numbers: Numbers | None = None
     most_supported: int = 0
     asked_about: int = 0
     supported_variance: float | None = None

@@ -23,7 +23,7 @@ from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
-from ldpbeam.protocols.forgery import AddedNoise, Forgery
+from ldpbeam.protocols.forgery import Forgery, Numbers
 from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
@@ -176,6 +176,10 @@ class LaplaceEstimator(MeanEstimator):
         numbers = np.stack([mean, error, low, high, low, high])
         return Estimates(np.full(1, reports), counts, numbers)
 
+    def even_variance(self, share: float) -> float:
+        """Limits take the values of any population for half 0 and half m."""
+        return self.variance + (1 - share) * self.maximum**2 / 4
+
 
 @dataclass(frozen=True)
 class LaplaceSimulation(Simulation):
@@ -313,7 +317,9 @@ class LaplaceMean(MeanProtocol[int]):
 
     @property
     def forgery(self) -> Forgery:
-        return Forgery(added_noise=AddedNoise(self.domain_size - 1, self.margin, self.instant.variance))
+        maximum, margin = self.domain_size - 1, self.margin
+        ends = Fraction(0), Fraction(maximum)
+        return Forgery(numbers=Numbers(-margin, maximum + margin, *ends, self.instant.variance))
 
     @cached_property
     def law(self) -> LaplaceLaw:

@@ -205,6 +205,9 @@ class OneBitEstimator(MeanEstimator):
 
         return estimate(counts, reports, self.ends, ties).scaled(self.maximum)
 
+    def even_variance(self, share: float) -> float:
+        return (self.maximum / (2 * float(self.ends.gap))) ** 2
+
 
 @dataclass(frozen=True)
 class FreshBitSimulation(Simulation):

@@ -25,6 +25,7 @@ from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.histogram import estimate_epoch, make_consistent
+from ldpbeam.planning.spread import mean_error
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
@@ -35,7 +36,7 @@ from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
-from ldpbeam.protocols.part_estimator import part_estimators
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.fleet import Fleet
@@ -536,24 +537,12 @@ def together() -> str:
 
 
 def means() -> str:
-    n = 300_000
-
-    def error(kind: OneBit) -> float:
-        half = kind.law.likelihood(1, kind.estimator.maximum // 2)
-        return (
-            float(kind.estimator.maximum / present(kind.forgery.ends).gap)
-            * float(half * (1 - half) / n) ** 0.5
-        )
-
-    rows = []
-    for level in (0.5, 1.0, 2.0, 4.0):
-        noise = protocol("laplace_mean", 86401, Parameters(epsilon=level))
-        assert isinstance(noise, LaplaceMean)
-        flipped = [one_bit(epsilon_longitudinal=level, gamma=gamma) for gamma in (0.1, 0.2)]
-        errors = [error(one_bit(epsilon=level)), *map(error, flipped), (noise.instant.variance / n) ** 0.5]
+    rows, names = [], ("one_bit_mean", "laplace_mean", "piecewise_mean")
+    for level in (0.5, 1.0, 2.0, 4.0, 8.0):
+        kinds = (protocol(name, 86401, Parameters(epsilon=level)) for name in names)
+        errors = [mean_error(PartEstimator(kind), 300_000) for kind in kinds]
         rows.append([f"{level:g}", *(f"{found:.0f}" for found in errors)])
-    flips = [f"`one_bit_rrpm`, γ = {gamma}" for gamma in (0.1, 0.2)]
-    return table(["ε or ε∞", "`one_bit_mean`, or γ = 0", *flips, "`laplace_mean`"], rows)
+    return table(["ε or ε∞", "one bit", *(f"`{name}`" for name in names[1:])], rows)
 
 
 # --- docs/audit.md: which faults are seen

@@ -29,6 +29,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.laplace_mean import RARE, LaplaceMean
+from ldpbeam.protocols.piecewise_mean import PiecewiseMean
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
@@ -163,6 +164,16 @@ def test_a_mean_beyond_its_domain_is_seen() -> None:
     assert isinstance(kind, MeanProtocol)
     forged = rows((kind.estimator.maximum + kind.margin).to_bytes(8, "little", signed=True))  # type: ignore[attr-defined]
     assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"range", "extremes"}
+    near = PiecewiseMean.from_parameters(1001, Parameters(epsilon=4.0))
+    middle = add(near, honest(near, N, 500), rows(near.device.encode(near.instant.size - 1)))
+    assert alarms(near, middle) == set()
+    lifted = add(near, honest(near, N, 1000), rows(near.device.encode(near.instant.size - 1), 20 * N))
+    assert alarms(near, lifted) == {"range"}
+    (found,) = indicators(near, lifted)
+    assert found.observed == pytest.approx(
+        near.estimator.estimate(lifted.counts, lifted.reports).frequency[0]
+    )
+    assert found.expected == pytest.approx(1000)
     bit = protocol("one_bit_mean", 1001, Parameters(epsilon=1.0))
     zeros = honest(bit, N, 3)
     assert alarms(bit, add(bit, zeros, rows(b"\0", N))) == {"range"}

@@ -23,6 +23,7 @@ from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import present
 from tests.reference.counting import count_reports, count_support
 from tests.reference.settings import LEVELS, Setting, hash_families
 from tests.vectors.writing import rewrite
@@ -137,9 +138,10 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
             [len(payloads)],
             built.domain_size - 1,
         )
-    if probabilities is None:
-        return support, [c / n for c, n in zip(support, told, strict=True)]
-    own, other = probabilities.own, probabilities.other
+    if (numbers := built.forgery.numbers) is not None:
+        own, other = numbers.high, numbers.low
+    else:
+        own, other = present(probabilities).own, present(probabilities).other
     return support, [
         float(unit * (Fraction(c, n) - other) / (own - other)) if n else None
         for c, n in zip(support, told, strict=True)

@@ -40,6 +40,13 @@ export interface NoiseRound {
   bits: bigint[];
 }
 
+/** Weights of each report in the window of the value, which begins at the value, and of each of the others. */
+export interface WindowRound {
+  width: number;
+  keep: bigint;
+  each: bigint;
+}
+
 export type HashFamily =
   | { family: "linear"; g: number; digits: number; seeds: number }
   | { family: "affine"; g: number; symbolSize: number }
@@ -62,6 +69,7 @@ export type Part = Sizes &
     | { encoding: "one_bit_mean"; instant: LinearRound }
     | { encoding: "one_bit_rrpm"; segment: number; permanent: LinearRound; instant: BitRound | null }
     | { encoding: "laplace_mean"; margin: number; instant: NoiseRound }
+    | { encoding: "piecewise_mean"; instant: WindowRound }
   );
 
 /** A protocol, of one domain or of several attributes. */
@@ -228,6 +236,11 @@ function parsePart(node: Node_): Part {
       const margin = node.weight("margin", 0n, 1n << 50n);
       return node.sized({ ...sizes, encoding, margin: Number(margin), instant: noise(needed()) }, 8);
     }
+    case "piecewise_mean": {
+      const round = near(needed(), domainSize);
+      const last = domainSize + round.width - 2;
+      return node.sized({ ...sizes, encoding, instant: round }, bytesFor(last.toString(2).length));
+    }
     default:
       throw node.wrong("encoding", "not known to this client");
   }
@@ -270,6 +283,14 @@ function bits(node: Node_): BitRound {
 function linear(node: Node_, domainSize: number): LinearRound {
   const step = node.weight("step", 1n, FULL);
   return { step, zero: node.weight("zero", 1n, FULL - 1n - step * BigInt(domainSize - 1)) };
+}
+
+function near(node: Node_, domainSize: number): WindowRound {
+  const width = node.weight("width", 1n, BigInt(domainSize));
+  const keep = node.weight("keep", 1n, FULL - 1n);
+  const each = node.weight("each", 1n, keep);
+  if (keep * width + each * BigInt(domainSize - 1) > FULL) throw node.wrong("each", "too large for its window");
+  return { width: Number(width), keep, each };
 }
 
 function noise(node: Node_): NoiseRound {

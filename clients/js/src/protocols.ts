@@ -1,7 +1,7 @@
 /** How a value becomes a payload: the device side of every encoding (docs/wire.md, "Encodings"). */
 
 import { putInteger } from "./bytes.js";
-import type { BitRound, HashFamily, LinearRound, Part, ProtocolDefinition, SymbolRound } from "./definition.js";
+import type { BitRound, HashFamily, LinearRound, Part, ProtocolDefinition, SymbolRound, WindowRound } from "./definition.js";
 import { FULL, type Source, type Words } from "./randomness.js";
 
 /** What a device draws once for life, as the encoding needs it. */
@@ -43,6 +43,14 @@ function drawBit(round: BitRound, bit: boolean, words: Words): boolean {
 
 function drawLinear(round: LinearRound, value: number, words: Words): boolean {
   return words.word() < round.zero + BigInt(value) * round.step;
+}
+
+function drawNear({ width, keep, each }: WindowRound, value: number, others: number, words: Words): number {
+  const inside = keep * BigInt(width);
+  const word = words.word(inside + each * BigInt(others));
+  if (word < inside) return value + Number(word / keep);
+  const other = Number((word - inside) / each);
+  return other >= value ? other + width : other;
 }
 
 /** `count` bits, each randomised with a word of its own, lowest first; packed with bit i in byte i >> 3. */
@@ -111,6 +119,12 @@ function partOf(part: Part): Encoding {
       };
     case "laplace_mean":
       return { drawOnce: nothing, payload: (value, _, source) => laplace(part, value, source) };
+    case "piecewise_mean":
+      return {
+        drawOnce: nothing,
+        payload: (value, _, source) =>
+          integer(drawNear(part.instant, value, part.domainSize - 1, source), part.payloadSize),
+      };
   }
 }
 

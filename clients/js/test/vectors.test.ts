@@ -25,7 +25,7 @@ const names = namesIn(".");
 
 test("every encoding has vectors", () => {
   const encodings = names.map((name) => jsonOf(`definitions/${name}.json`).protocol.encoding);
-  const known = "bit_flip direct laplace_mean local_hash one_bit_mean one_bit_rrpm public_string subset unary";
+  const known = "bit_flip direct laplace_mean local_hash one_bit_mean one_bit_rrpm piecewise_mean public_string subset unary";
   assert.equal([...new Set(encodings)].sort().join(" "), known);
   assert.ok(names.length >= 22);
 });

@@ -13,6 +13,7 @@ from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.protocols.bit_flip import BucketBits
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.piecewise_mean import PiecewiseMean
 from ldpbeam.randomness import FULL, Randomness
 from tests.ldpbeam.audit.small import Small, Words
 
@@ -195,6 +196,16 @@ class NoiseOfHalfTheScale(Small):
     def response(self, value: int, epoch: int) -> int:
         noisy = int(super().response(value, epoch))
         return value + (noisy - value) // 2
+
+
+@planted("piecewise_mean", Check.BOUND, Check.MATCH)
+class WindowOfOneReport(Small):
+    """The report that the window begins with stands for all of it."""
+
+    def response(self, value: int, epoch: int) -> int:
+        assert isinstance(self.protocol, PiecewiseMean)
+        response: int = super().response(value, epoch)
+        return value if value <= response < value + self.protocol.instant.width else response
 
 
 @planted("split", Check.MATCH)

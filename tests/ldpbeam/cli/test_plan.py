@@ -82,7 +82,8 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     target, rest = tmp_path / "planned.yaml", ("--devices", 20_000, "--epochs", 6, "--cap", 2)
     found = document("--mean", "0..600", *rest, "--target-error", "1%", "--output", target)
     assert (found["result"], found["needs"]["maximum"], found["needs"]["target"]) == ("mean", 600, 6)
-    assert {row["protocol"] for row in found["rows"]} == {"one_bit_mean", "one_bit_rrpm", "laplace_mean"}
+    names = {"one_bit_mean", "one_bit_rrpm", "laplace_mean", "piecewise_mean"}
+    assert {row["protocol"] for row in found["rows"]} == names
     collection = load_collection(target)
     domain = present(collection.domain)
     assert (domain.whole, domain.size) == (True, 601)

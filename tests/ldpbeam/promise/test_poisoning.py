@@ -119,6 +119,8 @@ def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per ki
         return (1 << 13 | 5 << 64).to_bytes(16, "little") + b"\x01"
     if kind.NAME == "laplace_mean":
         return kind.device.encode(kind.estimator.maximum + kind.margin)
+    if kind.NAME == "piecewise_mean":
+        return kind.device.encode(kind.instant.size - 1)
     return kind.device.encode(1)
 
 

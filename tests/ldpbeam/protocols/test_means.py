@@ -459,6 +459,7 @@ def test_whole_numbers_are_exact() -> None:
     [
         ("one_bit_rrpm", "epsilon_longitudinal: 2.0\ngamma: 0.1\nsegment: 30"),
         ("laplace_mean", "epsilon: 2.0"),
+        ("piecewise_mean", "epsilon: 4.0"),
     ],
 )
 def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import of_kind
 
-MEANS = ("one_bit_mean", "one_bit_rrpm", "laplace_mean")
+MEANS = ("one_bit_mean", "one_bit_rrpm", "laplace_mean", "piecewise_mean")
 BITS = MEANS[:2]
 ALL = [(a, n) for a in ("sample", "split") for n in MEANS] + [("together", n) for n in BITS]
 
