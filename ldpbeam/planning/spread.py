@@ -87,7 +87,11 @@ def published_half_width(support: SupportProbabilities, devices: int, frequency:
 
 def mean_error(estimator: PartEstimator, devices: int) -> float:
     """The standard error of one epoch's mean, in the units of the values, where they are spread evenly."""
-    share = float(estimator.share * estimator.present)
-    if not isinstance(estimator.protocol, MeanProtocol):
-        raise TypeError("only protocols for a mean have the error of one")
-    return sqrt(estimator.protocol.estimator.even_variance(share) / (devices * share))
+    protocol, share = estimator.protocol, float(estimator.share * estimator.present)
+    if isinstance(protocol, MeanProtocol):
+        return sqrt(protocol.estimator.even_variance(share) / (devices * share))
+    ends = protocol.forgery.ends
+    if ends is None:
+        raise TypeError("neither a mean nor a distribution is asked for")
+    # Of stretches, as of one bit, no values have more noise than those that are spread evenly.
+    return (protocol.domain_size - 1) / (2 * float(ends.gap) * sqrt(devices * share))
