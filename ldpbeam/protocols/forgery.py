@@ -32,7 +32,11 @@ class SupportedLaw(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Forgery:
-    """Figures behind :mod:`ldpbeam.indicators` and :mod:`ldpbeam.promise.poisoning`."""
+    """Figures behind :mod:`ldpbeam.indicators` and :mod:`ldpbeam.promise.poisoning`.
+
+    A report is asked about ``asked_about`` values and supports ``most_supported`` of them at most, with
+    ``supported_variance`` as the variance of their number.
+    """
 
     ends: SupportProbabilities | None = None
     stretch_ends: SupportProbabilities | None = None
