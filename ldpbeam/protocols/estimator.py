@@ -162,6 +162,18 @@ class MeanEstimator(Estimator, ABC):
             share: part of the population, drawn at random, that reports.
         """
 
+    def published(
+        self, counts: Ints, reports: int, mean: Floats, error: Floats, low: Floats, high: Floats
+    ) -> Estimates:
+        """The only row; limits end at 0 and m, or at an estimate beyond them, as everywhere."""
+        import numpy as np
+
+        from ldpbeam.estimates import Estimates
+
+        m = float(self.maximum)
+        low, high = np.minimum(np.clip(low, 0.0, m), mean), np.maximum(np.clip(high, 0.0, m), mean)
+        return Estimates(np.full(1, reports), counts[:1], np.stack([mean, error, low, high, low, high]))
+
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The mean clipped to 0..m by all methods but ``none``: one number has no sum to keep."""
         import numpy as np

@@ -155,7 +155,7 @@ class LaplaceEstimator(MeanEstimator):
     ) -> Estimates:
         import numpy as np
 
-        from ldpbeam.estimates import CONFIDENCE, Estimates
+        from ldpbeam.estimates import CONFIDENCE
 
         mean = counts / reports
         noise, m, drawn = self.variance, float(self.maximum), 1 - float(share)
@@ -171,10 +171,7 @@ class LaplaceEstimator(MeanEstimator):
             root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
             low = np.minimum(low, (middle - root) / square)
             high = np.maximum(high, (middle + root) / square)
-        # Ends at 0 and m, or at the estimate beyond them, as everywhere.
-        low, high = np.minimum(np.clip(low, 0.0, m), mean), np.maximum(np.clip(high, 0.0, m), mean)
-        numbers = np.stack([mean, error, low, high, low, high])
-        return Estimates(np.full(1, reports), counts, numbers)
+        return self.published(counts, reports, mean, error, low, high)
 
     def even_variance(self, share: float) -> float:
         """Limits take the values of any population for half 0 and half m."""

@@ -111,7 +111,7 @@ class PiecewiseEstimator(MeanEstimator):
         """Errors follow from the mean square of the reports: it tells how far values lie from m/2."""
         import numpy as np
 
-        from ldpbeam.estimates import CONFIDENCE, Estimates
+        from ldpbeam.estimates import CONFIDENCE
 
         m, gain, drawn = float(self.maximum), float(self.channel.gain), 1 - float(share)
         mean = (counts[:1] / reports - float(self.channel.low)) / gain
@@ -121,10 +121,7 @@ class PiecewiseEstimator(MeanEstimator):
         middle, slope = self._noise
         error = np.sqrt((middle + slope * away + drawn * (away - center)) / reports)
         half = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * error
-        # Ends at 0 and m, or at the estimate beyond them, as everywhere.
-        low = np.minimum(np.clip(mean - half, 0.0, m), mean)
-        high = np.maximum(np.clip(mean + half, 0.0, m), mean)
-        return Estimates(np.full(1, reports), counts[:1], np.stack([mean, error, low, high, low, high]))
+        return self.published(counts, reports, mean, error, mean - half, mean + half)
 
     @property
     def _noise(self) -> tuple[float, float]:
