@@ -95,9 +95,9 @@ def _about_atoms(domain: Domain, kind: LocalProtocol[Any], about: str) -> Iterat
     if kind.estimator.result is Result.DISTRIBUTION and domain.labels is None and not domain.atoms:
         yield Advice(
             "W-COLLECTION-ATOMS",
-            f"no round numbers{about} are declared, and where many devices hold some, such as 60 minutes, "
-            "limits near them miss the truth",
-            "When in doubt write atoms: {every: 60} or the like: limits are about 9 % wider.",
+            f"the domain{about} declares no atoms: if many devices hold the same round number, such as 60 "
+            "minutes, limits near that number are too narrow",
+            "If unsure, add atoms: {every: 60} (or another step) to the domain. Limits get about 9 % wider.",
         )
 
 

@@ -107,7 +107,8 @@ def _why(plan: Plan, row: Row) -> str:
         return f"Why: of all that keep the same limits, {error} is the least."
     return (
         f"Why: {error} is within {100 * more:.1f} % of the least ({least.setting.label}, "
-        f"{bits(least.figures.bits)}), and it is better in what counts next: ldpbeam docs planning."
+        f"{bits(least.figures.bits)}), and this setting is better by the next criterion "
+        "(ldpbeam docs planning)."
     )
 
 

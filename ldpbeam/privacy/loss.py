@@ -58,9 +58,10 @@ class Losses(ABC):
     def bound(self, reports: int) -> float:
         """At least the loss between any two sequences; infinite where memoised answers are sent.
 
-        The smaller of two bounds. Two sequences differ in the memoised answers that reports are drawn from,
-        and the ratio of a report under two answers is at most that of the second round. Or: all reports about
-        an input are also likely where its memoised answer was the one that fits them best.
+        The smaller of two bounds. The first is the loss of one report in the second round, times their
+        number: two sequences differ in the memoised answers that reports are drawn from. For the second, some
+        memoised answer fits the reports about an input best, and every input can have it: so no sequence
+        makes the reports very unlikely.
         """
 
 

@@ -1,7 +1,8 @@
 """Devices with equal histories: what a random generator of little entropy leaves in reports.
 
-Of 2^b states of a generator two of n devices share one about n²/2^(b+1) times, and then send the same reports
-for life. Histories are so long that honest devices never do, as far as the protocol's reports differ enough.
+Let a generator have 2^b states. Among n devices about n²/2^(b+1) pairs start in the same state, and send the
+same reports for life. The audit makes histories so long that two honest devices practically never send equal
+ones. Where the protocol's reports vary too little, there is no such length.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ def equal_histories(subject: Subject) -> Evidence | None:
 
 
 def chance(kinds: Kinds, model: Model, reports: int) -> float:
-    """At least P(two honest devices that hold the first value have equal histories of so many reports).
+    """An upper bound on P(two honest devices with the first value have equal histories of so many reports).
 
-    Of two laws that give two equal reports with probabilities c and d, one each agrees with √(c·d) at most.
+    If two reports of one law are equal with probability c, and two of another law with probability d, then
+    one report of each law are equal with probability √(c·d) at most.
     """
     alike = sum(probability * equal ** (reports / 2) for probability, equal in kinds) ** 2
-    # Of several kinds the draws for life may decide.
+    # With several kinds the draws for life may decide the kind: then they are no factor of their own.
     return float(alike * model.same_for_life) if len(kinds) == 1 else alike
