@@ -332,6 +332,13 @@ def test_the_bound_of_bits_is_near_the_truth(name: str) -> None:
         against = history(False, 0, t) * history(True, rest, 0) / history(False, rest, t)
         told = max(told, mine * max(with_it, against))
     assert 0.95 * losses.bound(reports) < log_above(told) <= losses.bound(reports)
+    # And with more inputs than two, as docs/maths.md writes it: a rarest memo for each bit of each input.
+    wide = bits(name, 24)
+    held, sent = wide.rounds.first, wide.rounds.last
+    one, zero = log(sent.own / sent.other), log((1 - sent.other) / (1 - sent.own))
+    rarest = [-log(min(p, 1 - p)) for p in (held.own, held.other)]
+    settled = 24 * rarest[0] + 24 * 23 * rarest[1] + 24 * 3650 * one * zero / (one + zero)
+    assert wide.bound(3650) == pytest.approx(settled, rel=1e-12)
 
 
 @pytest.mark.thorough
