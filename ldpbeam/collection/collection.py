@@ -22,6 +22,7 @@ from ldpbeam.collection.message import (
     taken,
 )
 from ldpbeam.collection.participation import Participation
+from ldpbeam.collection.slices import NO_SLICES, Slice, Slices, slice_digest
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError, require
 from ldpbeam.privacy.guarantee import Guarantee
@@ -71,6 +72,7 @@ class Collection:
         allocation: key of :data:`ldpbeam.protocols.attributes.allocate.ALLOCATIONS`, with attributes only.
         participation: how often a device reports in its life; None where it reports in every epoch. Part of
             the digest.
+        slices: what devices say in clear; not part of the digest, but each combination has one of its own.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Collection:
     attributes: tuple[Attribute, ...] = ()
     allocation: str = ""
     participation: Participation | None = None
+    slices: Slices = NO_SLICES
     ignored: tuple[str, ...] = field(default=(), compare=False)
     protocol: LocalProtocol[Any] = field(init=False, compare=False, repr=False)
 
@@ -131,6 +134,10 @@ class Collection:
                 "Leave epoch.count out, or give both the same number.",
             )
         object.__setattr__(self, "protocol", self._built())
+        for dimension in self.slices.dimensions:
+            _require_name(dimension.name, "a dimension of slices must be named by", "country", "slices")
+        if self.slices:
+            self.slices.require_sound(self.protocol.counter.counts_length)
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
         elif self.is_distribution:
@@ -306,6 +313,8 @@ class Collection:
         if self.participation is not None:
             message.participation.reports = self.participation.reports
             message.participation.of = self.participation.of
+        for dimension in self.slices.dimensions:
+            message.slices.add(name=dimension.name, labels=dimension.labels)
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
         message.epoch.count = self.epochs.count
@@ -327,6 +336,15 @@ class Collection:
         """The digest for people: 16 hexadecimal digits, the hash's first bytes in order."""
         return digest_hex(self.digest)
 
+    def slice_digest(self, slice_: Slice) -> int:
+        """What reports of a slice carry in place of :attr:`digest`."""
+        return slice_digest(self.full_digest, slice_)
+
+    @cached_property
+    def slice_digests(self) -> dict[int, Slice]:
+        """The combination of labels of each digest that a report can carry, besides the collection's own."""
+        return {self.slice_digest(one): one for one in self.slices.combinations}
+
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""
         levels, choices = taken(self.kind, self.parameters)
@@ -346,6 +364,7 @@ class Collection:
             "protocol": self.protocol_name or self.allocation,
             **several,
             **life,
+            **({"slices": self.slices.as_record()} if self.slices else {}),
             "result": built.estimator.result.value,
             "parameters": levels | built.resolved_parameters() | choices,
             "domain_size": self.domain.size if self.domain else built.domain_size,

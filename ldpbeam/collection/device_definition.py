@@ -33,6 +33,7 @@ def device_definition(collection: Collection) -> dict[str, Any]:
             "count": epochs.count,
         },
         **({} if few is None else {"participation": few.as_record()}),
+        **({"slices": _slices(collection)} if collection.slices else {}),
         "domain": None if collection.domain is None else _domain(collection.domain),
         "attributes": [{"name": one.name, "domain": _domain(one.domain)} for one in attributes],
         "protocol": _protocol(collection.protocol, several=bool(attributes)),
@@ -42,6 +43,10 @@ def device_definition(collection: Collection) -> dict[str, Any]:
 def device_definition_text(collection: Collection) -> str:
     """The definition as a file holds it: ASCII, and the same bytes for the same collection."""
     return json.dumps(device_definition(collection), indent=1) + "\n"
+
+
+def _slices(collection: Collection) -> list[dict[str, Any]]:
+    return [{"name": one.name, "labels": list(one.labels)} for one in collection.slices.dimensions]
 
 
 def _domain(domain: Domain) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ldpbeam.errors import UsageError
@@ -38,3 +38,11 @@ def require_distinct(collections: Sequence[Collection]) -> None:
                 f"(digests {other} and {collection.digest_hex})",
                 remedy="Raise version in the file that was changed.",
             )
+
+
+def by_wire_digest(collections: Iterable[Collection]) -> dict[int, Collection]:
+    """The collection of every digest that a report can carry: those of collections and of their slices."""
+    known: dict[int, Collection] = {}
+    for collection in collections:
+        known |= dict.fromkeys((collection.digest, *collection.slice_digests), collection)
+    return known

@@ -19,6 +19,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.collection.participation import Participation
+from ldpbeam.collection.slices import NO_SLICES, Slices
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
@@ -41,6 +42,7 @@ KEYS = (
     *PARAMETER_KEYS,
     "epoch",
     "participation",
+    "slices",
     "allowed_lateness",
     "consistency",
     "min_reports",
@@ -284,6 +286,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         attributes=attributes,
         allocation=allocation,
         participation=participation,
+        slices=given("slices", lambda entry: _slices(entry, where), NO_SLICES),
     )
 
 
@@ -460,3 +463,18 @@ def _participation(entry: _Entry, where: str) -> Participation:
     example = "participation: {reports: 1, of: 30}"
     reports, of = (_required(keys, key, entry.where, example).integer(1) for key in ("reports", "of"))
     return Participation(reports, of)
+
+
+def _slices(entry: _Entry, where: str) -> Slices:
+    named = entry.mapping().value
+    keys = tuple(node.value for node, _ in named if isinstance(node.value, str))
+    entries = _mapping(entry.node, keys, where, "slices")
+    slices = Slices.of({name: one.labels() for name, one in entries.items()})
+    if not slices:
+        raise entry.fail("has no dimension", "Write for example slices: {country: [DE, FR, other]}.")
+    for dimension in slices.dimensions:
+        try:
+            dimension.require_sound()
+        except CollectionError as error:
+            raise error.at(entries[dimension.name].where) from None
+    return slices

@@ -17,8 +17,9 @@ SERVER_FIELDS = (
     "min_reports",
     "future_tolerance_seconds",
     "retired_seconds",
+    "slices",
 )
-"""Fields of the message that devices need not know; not part of the digest."""
+"""Fields of the message that are not part of the digest: the server's own, and slices."""
 
 
 def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:

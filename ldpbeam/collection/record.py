@@ -14,6 +14,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
+from ldpbeam.collection.slices import Slices
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
@@ -36,6 +37,7 @@ def definition(collection: Collection) -> dict[str, Any]:
         "parameters": parameters,
         "epochs": {"length": epochs.length, "origin": epochs.origin, "count": epochs.count},
         **({"participation": few.as_record()} if (few := collection.participation) else {}),
+        **({"slices": collection.slices.as_record()} if collection.slices else {}),
     }
 
 
@@ -50,6 +52,7 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
             parameters=_parameters(record["parameters"]),
             epochs=Epochs(*(record["epochs"][name] for name in ("length", "origin", "count"))),
             participation=Participation(**record["participation"]) if "participation" in record else None,
+            slices=Slices.of(record.get("slices", {})),
         )
         digest, computed = record["digest"], made.digest_hex
     except CollectionError:

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Collection(_message.Message):
-    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "participation", "w", "owner", "allowed_lateness_seconds", "consistency", "min_reports", "future_tolerance_seconds", "retired_seconds")
+    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "participation", "w", "owner", "allowed_lateness_seconds", "consistency", "min_reports", "future_tolerance_seconds", "retired_seconds", "slices")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class Collection(_message.Message):
     MIN_REPORTS_FIELD_NUMBER: _ClassVar[int]
     FUTURE_TOLERANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     RETIRED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     domain: Domain
@@ -60,7 +61,16 @@ class Collection(_message.Message):
     min_reports: int
     future_tolerance_seconds: int
     retired_seconds: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., participation: _Optional[_Union[Participation, _Mapping]] = ..., w: _Optional[int] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ...) -> None: ...
+    slices: _containers.RepeatedCompositeFieldContainer[Dimension]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., participation: _Optional[_Union[Participation, _Mapping]] = ..., w: _Optional[int] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[Dimension, _Mapping]]] = ...) -> None: ...
+
+class Dimension(_message.Message):
+    __slots__ = ("name", "labels")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Participation(_message.Message):
     __slots__ = ("reports", "of")
