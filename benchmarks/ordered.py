@@ -439,7 +439,7 @@ def _period(
             error[place] += np.mean((curve - true)[:-1] ** 2) / fleets
         parts = [estimator.lasting_part_of_mean(one.cumulative, Fraction(1)) for one in found]
         means, errors = np.array([(one.mean, one.mean_std_error) for one in found]).T
-        mean = MeanOfEpochs.of(means, errors**2, np.array(parts))
+        mean = MeanOfEpochs.of(means, errors**2, np.array(parts), np.full(len(means), 1 / len(means)))
         off = abs(mean.mean - np.diff(true, prepend=0.0) @ np.arange(K))
         held_mean += bool(off <= normal_limit(CONFIDENCE) * mean.std_error) / fleets
         narrower += mean.std_error / errors.mean() / fleets

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
-from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option, named_span
+from ldpbeam.cli.shared.options import (
+    TextOption,
+    collections_option,
+    drawn_anew_option,
+    named_span,
+    weight_option,
+)
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
 from ldpbeam.text import plural
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import Choice, History, Part
+    from ldpbeam.over_time.weighted_sums import Weight
 
     Epochs = tuple[int, int]
 
@@ -50,6 +57,7 @@ class _CompareOptions:
     attribute: str | None
     group_file: Path | None
     drawn_anew: DrawnAnew | None
+    weight: Weight
     false_discoveries: float | None
     chosen: tuple[str, ...]  # labels or numbers of values, or names of groups; empty for all
     limit: int
@@ -81,6 +89,7 @@ class _CompareOptions:
 @click.option("--attribute", help="The attribute, where the collection has several.")
 @group_option
 @drawn_anew_option
+@weight_option
 @click.option(
     "--false-discoveries",
     type=click.FloatRange(0, 1, min_open=True),
@@ -150,7 +159,7 @@ def compare(  # noqa: PLR0912 - the options of a command
     if distributions:
         from ldpbeam.cli.shared.compare_distributions import compare_distributions
 
-        compare_distributions(first, second, output)
+        compare_distributions(first, second, which.weight, output)
         return
     if b is None and second is not None and second.read.history.key.digest == key.digest:
         second = None  # two sets of epochs of one run and version
@@ -160,10 +169,8 @@ def compare(  # noqa: PLR0912 - the options of a command
         if second is not None:
             groups = history_of_groups(second.read, which.group_file, remark=False)
             second = second._replace(read=groups)
-    rate, history = which.drawn_anew, first.read.history
-    comparison, words = (
-        _of_one(first, which.against, rate) if second is None else _of_two(first, second, rate)
-    )
+    history = first.read.history
+    comparison, words = _compared(first, second, which)
     table = _table(history, comparison, kind)
     places = list(dict.fromkeys(_place(history, one, kind, a) for one in which.chosen))
     say(f"{key.collection}: {words}")
@@ -179,6 +186,7 @@ def compare(  # noqa: PLR0912 - the options of a command
                 "collection": key.collection,
                 "attribute": key.attribute,
                 "compared": words,
+                "weight": which.weight,
                 **answer,
                 "rows": documents(table),
             }
@@ -324,14 +332,15 @@ def _last_periods(read: ReadHistory, by: str, where: Path) -> tuple[Epochs, Epoc
     import numpy as np
 
     from ldpbeam.collection.epochs import instant
-    from ldpbeam.over_time.rollup import PLACES
+    from ldpbeam.over_time.rollup import CALENDAR
 
     history = read.history
     known = np.concatenate([block.known.any(axis=1) for block in history.series.blocks()])
     periods: dict[int, list[tuple[int, int]]] = {}
     for epoch, start, usable in zip(history.series.epochs, history.starts, known, strict=True):
         if usable or read.collection.is_distribution:
-            periods.setdefault(PLACES[by](int(epoch), int(start)), []).append((int(epoch), int(start)))
+            one = int(epoch), int(start)
+            periods.setdefault(CALENDAR[by].number(*one), []).append(one)
     if len(periods) < 2:
         raise _usage(f"there are not two {by}s with results", "ldpbeam inspect names the epochs.", where)
     last = [periods[number] for number in sorted(periods)[-2:]]
@@ -354,13 +363,22 @@ def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
     return parts[begin:]
 
 
-def _of_one(first: Side, against: Epochs | None, rate: DrawnAnew | None) -> tuple[Comparison, str]:
+def _compared(first: Side, second: Side | None, which: _CompareOptions) -> tuple[Comparison, str]:
+    """What changed, and a line on what was compared."""
+    from ldpbeam.over_time.weighted_sums import weight_in_words
+
+    found, words = _of_one(first, which) if second is None else _of_two(first, second, which)
+    return found, words + weight_in_words(which.weight, found.before.epochs, found.after.epochs)
+
+
+def _of_one(first: Side, which: _CompareOptions) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
     import numpy as np
 
     from ldpbeam.over_time.compare import compare_epochs
 
     series, epochs, where = first.read.history.series, first.span, first.place
+    against = which.against
     if epochs is None or against is None:
         some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
         usable = series.epochs[some].tolist()
@@ -371,12 +389,14 @@ def _of_one(first: Side, against: Epochs | None, rate: DrawnAnew | None) -> tupl
     if (before & after).any():
         raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
     either = before | after
-    comparison = compare_epochs(series.rows(either), before[either], after[either], first.read.errors, rate)
+    comparison = compare_epochs(
+        series.rows(either), before[either], after[either], first.read.errors, which.drawn_anew, which.weight
+    )
     earlier = ", which are earlier" if against[1] < epochs[0] else ""
     return comparison, f"epochs {named_span(epochs)} against {named_span(against)}{earlier}"
 
 
-def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparison, str]:
+def _of_two(first: Side, second: Side, which: _CompareOptions) -> tuple[Comparison, str]:
     """Two runs, and a line on what was compared."""
     import numpy as np
 
@@ -394,13 +414,14 @@ def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparis
         series = read.history.series
         rows.append(series if span is None else series.rows(_within(series.epochs, span, place)))
     compared, errors = f"{first.words} against {second.words}", first.read.errors
+    asked = which.drawn_anew, which.weight
     # Devices keep their memos from run to run, but not from version to version.
     same = first.read.history.key.digest == second.read.history.key.digest
     joined = together(*rows) if same else None
     if joined is not None:
         before = np.isin(joined.epochs, rows[0].epochs)
-        return compare_epochs(joined, before, ~before, errors, rate), compared
-    return compare_runs(mean(rows[0], errors, rate), mean(rows[1], second.read.errors, rate)), compared
+        return compare_epochs(joined, before, ~before, errors, *asked), compared
+    return compare_runs(mean(rows[0], errors, *asked), mean(rows[1], second.read.errors, *asked)), compared
 
 
 def _within(epochs: Any, span: Epochs, where: Path) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import collections_option, drawn_anew_option
+from ldpbeam.cli.shared.options import collections_option, drawn_anew_option, weight_option
 from ldpbeam.cli.shared.sums import chosen, grouped, sum_options
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import ResultsFolder
-    from ldpbeam.over_time.rollup import Place
+    from ldpbeam.over_time.rollup import Periods
+    from ldpbeam.over_time.weighted_sums import Weight
     from ldpbeam.sums import Question
 
 
@@ -34,6 +35,7 @@ class _ExportOptions:
     name: str | None
     attribute: str | None
     drawn_anew: DrawnAnew | None
+    weight: Weight
     smoothed: bool
     output: Path | None
 
@@ -63,6 +65,8 @@ class _ExportOptions:
             raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
         if self.drawn_anew is not None and not self.rolled:
             raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
+        if self.weight != "epochs" and not self.rolled:
+            raise _usage("--weight has no effect on single epochs", "Add --every or --by.")
         if summed and self.smoothed:
             raise _usage("--smooth is for single values", "Leave out --smooth; --every makes means.")
         if not summed and (self.name is not None or self.attribute is not None):
@@ -80,6 +84,7 @@ class _ExportOptions:
 )
 @sum_options
 @drawn_anew_option
+@weight_option
 @click.option(
     "--smooth",
     "smoothed",
@@ -128,10 +133,11 @@ def _usage(what: str, remedy: str) -> UsageError:
     return UsageError("E-USAGE-OPTION", what, remedy=remedy)
 
 
-def _place(every: int | None, by: str | None) -> Place:
+def _periods(which: _ExportOptions) -> Periods:
     from ldpbeam.over_time import rollup
 
-    return rollup.PLACES[by] if by else rollup.every(every or 1)
+    made = rollup.CALENDAR[which.by] if which.by else rollup.every(which.every or 1)
+    return replace(made, weight=which.weight)
 
 
 def _of_values(results: Path, collection_files: tuple[Path, ...], which: _ExportOptions) -> Iterator[Any]:
@@ -147,7 +153,7 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Export
     results_read, read = read_histories(results, collection_files)
     _require_single_values(read)
     if which.rolled:
-        return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
+        return _rolled_up(read, _periods(which), which.drawn_anew)
     return _with_smoothed(results_read, read)
 
 
@@ -169,7 +175,7 @@ def _answers(
 
     results_read, histories = read_histories(results, collection_files)
     asked = _with_question(chosen(histories, which.name, which.attribute, results), question, results)
-    place = _place(which.every, which.by) if which.rolled else None
+    periods = _periods(which) if which.rolled else None
     summaries, counts = None, EpochCounts(read_counts(results) if which.rolled else None)
     for read, each in asked:
         if read.collection.is_distribution:
@@ -178,9 +184,9 @@ def _answers(
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
-            yield from answers_of_distribution(read.collection, epochs, each, summaries, counts, place)
+            yield from answers_of_distribution(read.collection, epochs, each, summaries, counts, periods)
             continue
-        yield answers(read.collection, read.history, each, place, which.drawn_anew)
+        yield answers(read.collection, read.history, each, periods, which.drawn_anew)
     remark_no_counts(results, counts.missing)
 
 
@@ -218,7 +224,7 @@ def _require_single_values(histories: list[ReadHistory]) -> None:
             raise no_single_values(read.collection)
 
 
-def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
+def _rolled_up(histories: list[ReadHistory], periods: Periods, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -232,7 +238,7 @@ def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | Non
     for one in histories:
         history = one.history
         k = len(history.values)
-        for period in roll_up(history, place, one.errors, rate):
+        for period in roll_up(history, periods, one.errors, rate):
             mean, error = period.mean.estimate, period.mean.std_error
             yield pa.table(
                 {
@@ -244,6 +250,7 @@ def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | Non
                     "start": instants([period.start] * k),
                     "end": instants([period.end] * k),
                     "epochs": pa.array(period.mean.epochs, pa.int64()),
+                    "weight": [periods.weight] * k,
                     "attribute": [history.key.attribute] * k,
                     "value": pa.array(history.values, pa.int64()),
                     "label": list(history.labels),

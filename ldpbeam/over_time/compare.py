@@ -12,7 +12,7 @@ from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.series import AnySeries, joined
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
-from ldpbeam.over_time.weighted_sums import Combined, difference, mean
+from ldpbeam.over_time.weighted_sums import Combined, Weight, difference, mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,17 +67,22 @@ def chosen_changes(
 
 
 def compare_epochs(
-    series: AnySeries, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: AnySeries,
+    before: Flags,
+    after: Flags,
+    errors: MemoErrors | None,
+    rate: DrawnAnew | None = None,
+    weight: Weight = "epochs",
 ) -> Comparison:
     """Two sets of epochs of the same devices.
 
     Args:
         series: of all these epochs.
         before, after: bool (T,), which epochs are A and which are B.
-        errors, rate: as for :func:`ldpbeam.over_time.combined`.
+        errors, rate, weight: as for :func:`ldpbeam.over_time.mean`.
     """
-    change = difference(series, after, before, errors, rate)
-    first, second = (mean(series.rows(which), errors, rate) for which in (before, after))
+    change = difference(series, after, before, errors, rate, weight)
+    first, second = (mean(series.rows(which), errors, rate, weight) for which in (before, after))
     return _tested(first, second, change.estimate, change.std_error)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ldpbeam.arrays import Ints
 from ldpbeam.estimation.distribution import CumulativeCurve
+from ldpbeam.over_time.weighted_sums import Weight
 from ldpbeam.protocols.part_estimator import PartEstimator
 
 if TYPE_CHECKING:
@@ -43,17 +44,25 @@ class EpochCounts:
         return None if lost else [self._cells[key] for key in results]
 
 
-def fit_period(estimator: PartEstimator, epochs: Sequence[Ints]) -> CumulativeCurve:
-    """The mean of the curves of some epochs, each with the same weight, however many reports it has.
+def fit_period(
+    estimator: PartEstimator, epochs: Sequence[Ints], weight: Weight = "epochs"
+) -> CumulativeCurve:
+    """The mean of the curves of some epochs.
 
     Args:
         estimator: of the attribute.
         epochs: counts of each epoch, as its accumulator has them; every one has reports.
+        weight: what weighs the same, each epoch, however many reports it has, or each report.
     """
     reports = [int(counts.sum()) for counts in epochs]
-    harmonic = len(reports) / sum(Fraction(1, n) for n in reports)
-    weights = [float(harmonic / n) for n in reports]  # all 1 where all have as many reports
-    total = np.sum([weight * counts for weight, counts in zip(weights, epochs, strict=True)], axis=0)
-    # Errors that repeat themselves add up, those of independent epochs add up squared.
-    times = sum(map(sqrt, weights)) ** 2 / len(weights)
+    if weight == "reports":
+        factors = [1.0] * len(reports)
+        parts = [float(Fraction(n * len(reports), sum(reports))) for n in reports]
+    else:
+        harmonic = len(reports) / sum(Fraction(1, n) for n in reports)
+        parts = factors = [float(harmonic / n) for n in reports]
+    total = np.sum([factor * counts for factor, counts in zip(factors, epochs, strict=True)], axis=0)
+    # parts of the variance of the total, 1 on average: errors that repeat themselves add up, those of
+    # independent epochs add up squared.
+    times = sum(map(sqrt, parts)) ** 2 / len(parts)
     return estimator.curve_of_epochs(total, times)

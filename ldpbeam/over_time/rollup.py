@@ -11,14 +11,20 @@ import numpy as np
 from ldpbeam.arrays import Ints
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.results import History
-from ldpbeam.over_time.weighted_sums import Combined, mean
-
-Place = Callable[[int, int], int]
-"""The number of the period in which an epoch lies, from its index and its start in microseconds."""
+from ldpbeam.over_time.weighted_sums import Combined, Weight, mean
 
 _DAY = 86_400_000_000
 _MONDAY = 3
 """1 January 1970 was a Thursday, three days after a Monday."""
+
+
+@dataclass(frozen=True)
+class Periods:
+    """How epochs make periods: the number of the period in which an epoch lies, from its index and its start
+    in microseconds; and what weighs the same in the mean of a period."""
+
+    number: Callable[[int, int], int]
+    weight: Weight = "epochs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +41,9 @@ class Period:
     provisional: bool
 
 
-def every(epochs: int) -> Place:
+def every(epochs: int) -> Periods:
     """Periods of so many epochs, the first of which begins with epoch 0."""
-    return lambda epoch, _: epoch // epochs
+    return Periods(lambda epoch, _: epoch // epochs)
 
 
 def by_day(_: int, start: int) -> int:
@@ -56,16 +62,16 @@ def by_month(_: int, start: int) -> int:
     return 12 * at.year + at.month
 
 
-PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
+CALENDAR = {"day": Periods(by_day), "week": Periods(by_week), "month": Periods(by_month)}
 
 
 def roll_up(
-    history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    history: History, periods: Periods, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Iterator[Period]:
     """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
-    where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)
+    where = np.array([periods.number(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)
     for number in np.unique(where):
         rows = where == number
         some = series.rows(rows)
@@ -75,7 +81,7 @@ def roll_up(
             int(some.epochs[-1]),
             int(history.starts[rows][0]),
             int(history.ends[rows][-1]),
-            mean(some, errors, rate),
+            mean(some, errors, rate, periods.weight),
             np.concatenate([np.where(one.known, one.n, 0).sum(axis=0) for one in some.pieces()]),
             bool(history.provisional[rows].any()),
         )

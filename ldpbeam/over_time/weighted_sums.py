@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, levels_of
 from ldpbeam.over_time.series import AnySeries, Series
+
+Weight = Literal["epochs", "reports"]
+"""What weighs the same in a mean of several epochs: each epoch, or each report."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +189,19 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
         return np.where(whole > 0, np.minimum(part / whole, 1.0), 1.0)
 
 
-def mean(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
+def mean(
+    series: AnySeries,
+    errors: MemoErrors | None,
+    rate: DrawnAnew | None = None,
+    weight: Weight = "epochs",
+) -> Combined:
     """The mean over the epochs that have an estimate of the value.
 
     Args:
         series, errors, rate: as of :func:`combined`.
+        weight: what weighs the same, each epoch or each report about the value.
     """
-    return _by_pieces(series, lambda piece: (_shares(piece.known), np.False_), errors, rate)
+    return _by_pieces(series, lambda piece: (shares(piece.known, piece.n, weight), np.False_), errors, rate)
 
 
 def difference(
@@ -200,6 +210,7 @@ def difference(
     before: Flags,
     errors: MemoErrors | None,
     rate: DrawnAnew | None = None,
+    weight: Weight = "epochs",
 ) -> Combined:
     """The mean of some epochs less the mean of others; NaN where either has no estimate.
 
@@ -207,12 +218,13 @@ def difference(
         series: of all these epochs.
         after, before: bool (T,), which epochs; none may be in both.
         errors, rate: as for :func:`combined`.
+        weight: as for :func:`mean`.
     """
 
     def weigh(piece: Series) -> tuple[Floats, Flags]:
         later, earlier = piece.known & after[:, None], piece.known & before[:, None]
         nothing = np.asarray(~(later.any(axis=0) & earlier.any(axis=0)), np.bool_)
-        return _shares(later) - _shares(earlier), nothing
+        return shares(later, piece.n, weight) - shares(earlier, piece.n, weight), nothing
 
     return _by_pieces(series, weigh, errors, rate)
 
@@ -227,7 +239,7 @@ def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None =
     def weigh(piece: Series) -> tuple[Floats, Flags]:
         known = piece.known
         time = (series.epochs - series.epochs[:1]).astype(np.float64)[:, None]
-        off = np.where(known, time - (_shares(known) * time).sum(axis=0), 0.0)
+        off = np.where(known, time - (shares(known, piece.n) * time).sum(axis=0), 0.0)
         spread = (off**2).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(spread > 0, off / spread, 0.0), np.asarray(spread == 0, np.bool_)
@@ -235,6 +247,13 @@ def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None =
     return _by_pieces(series, weigh, errors, rate)
 
 
-def _shares(known: Flags) -> Floats:
-    """Equal weights that add up to 1 over the marked epochs of each value."""
-    return np.asarray(known / np.maximum(known.sum(axis=0), 1), np.float64)
+def shares(known: Flags, n: Ints, weight: Weight = "epochs") -> Floats:
+    """Weights of epochs that add up to 1 over the marked ones of each value, which have n reports."""
+    size = np.where(known, n, 0) if weight == "reports" else known
+    return np.asarray(size / np.maximum(size.sum(axis=0), 1), np.float64)
+
+
+def weight_in_words(weight: Weight, *epochs: Ints | int) -> str:
+    """What the means of sides of so many epochs are, for people; nothing where both are single ones."""
+    several = max(map(np.max, epochs)) > 1
+    return f" (each {weight.removesuffix('s')} weighs the same)" if several else ""

@@ -3,10 +3,9 @@
 The rows of the values have the cumulative shares with their limits, so they have the quantiles too. The mean
 is not in them: it follows from an epoch's counts and stands in ``summaries/``.
 
-Of several epochs the answer is about the mean of their curves, each epoch weighing the same: the devices of
-all epochs together, where a device counts in each. It is one fit of the epochs' counts (``counts/``). Results
-without counts have the mean of the curves, and limits that are the means of the epochs' limits. The mean of
-means needs no counts: of its error it is known what repeats.
+Of several epochs the answer is about the mean of their curves. It is one fit of the epochs' counts
+(``counts/``). Results without counts have the mean of the curves, and limits that are the means of the
+epochs' limits. The mean of means needs no counts: of its error it is known what repeats.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ from ldpbeam.estimation.distribution import mean_limits
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.period import EpochCounts, ResultKey, fit_period
 from ldpbeam.over_time.results import HistoryKey, published_rows
-from ldpbeam.over_time.rollup import Place
+from ldpbeam.over_time.rollup import Periods
 from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.over_time.weighted_sums import Weight
+from ldpbeam.over_time.weighted_sums import shares as shares_of_epochs
 from ldpbeam.summaries import mean_in_units
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
 from ldpbeam.tables import CUMULATIVE, numbers
@@ -52,14 +53,16 @@ def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tu
     return place, int(left[0]), int(left[-1])
 
 
-def mean_curve(shares: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """The mean of the curves of some epochs, each with the same weight, and its limits."""
+def mean_curve(
+    shares: Floats, low: Floats, high: Floats, weights: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """The mean of the curves of some epochs and its limits; without weights each epoch weighs the same."""
     uncut_low = np.where(low <= 0.0, np.minimum(low, 2 * shares - high), low)
     uncut_high = np.where(high >= 1.0, np.maximum(high, 2 * shares - low), high)
     return (
-        np.asarray(shares.mean(axis=0), np.float64),
-        np.maximum(uncut_low.mean(axis=0), 0.0),
-        np.minimum(uncut_high.mean(axis=0), 1.0),
+        np.asarray(np.average(shares, 0, weights), np.float64),
+        np.maximum(np.average(uncut_low, 0, weights), 0.0),
+        np.minimum(np.average(uncut_high, 0, weights), 1.0),
     )
 
 
@@ -84,18 +87,16 @@ class Curve:
         return cls(rows, *columns)
 
     @classmethod
-    def mean(cls, curves: Sequence[Curve]) -> Curve:
-        columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
-        return cls(curves[-1].rows, *mean_curve(*columns))
-
-    @classmethod
-    def of_epochs(cls, collection: Collection, curves: Sequence[Curve], counts: EpochCounts) -> Curve:
+    def of_epochs(
+        cls, collection: Collection, curves: Sequence[Curve], counts: EpochCounts, weight: Weight
+    ) -> Curve:
         """The mean of the curves of some epochs, by one fit of their counts where all are there."""
         cells = counts.of([one.key for one in curves]) if len(curves) > 1 else None
         if cells is None:
-            return cls.mean(curves)
+            shares, low, high = np.array([(one.shares, one.low, one.high) for one in curves]).swapaxes(0, 1)
+            return cls(curves[-1].rows, *mean_curve(shares, low, high, _weights(curves, weight)))
         names = [name for name, _ in collection.histograms]
-        fit = fit_period(collection.estimators[names.index(curves[0].key.attribute)], cells)
+        fit = fit_period(collection.estimators[names.index(curves[0].key.attribute)], cells, weight)
         return cls(curves[-1].rows, fit.cumulative, *fit.limits(CONFIDENCE))
 
     @property
@@ -112,14 +113,20 @@ class Curve:
         """Reports that speak about each value, int64 (k,)."""
         return np.asarray(self.rows["n"].to_numpy(), np.int64)
 
-    def period(self, place: Place | None) -> int:
+    def period(self, periods: Periods | None) -> int:
         """The number of the period in which its epoch lies; without one, of the epoch."""
         epoch, start = self.rows["epoch"][0].as_py(), self.rows["epoch_start"][0].value
-        return epoch if place is None else place(epoch, start)
+        return epoch if periods is None else periods.number(epoch, start)
 
     def quantile(self, share: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its 95 % limits, as places."""
         return curve_quantile(self.shares, self.low, self.high, share)
+
+
+def _weights(curves: Sequence[Curve], weight: Weight) -> Floats:
+    """Of epochs that have results; they add up to 1."""
+    n = np.array([one.n[0] for one in curves], np.int64)
+    return shares_of_epochs(n > 0, n, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +134,7 @@ class _Period:
     """Some epochs that are answered for together, or a single one."""
 
     curves: list[Curve]
-    single: bool
+    periods: Periods | None
     collection: Collection
     counts: EpochCounts
 
@@ -138,12 +145,18 @@ class _Period:
     @cached_property
     def curve(self) -> Curve:
         """The mean of those; without any, one that is not known."""
-        return Curve.of_epochs(self.collection, self.known, self.counts) if self.known else self.curves[-1]
+        if not self.known:
+            return self.curves[-1]
+        return Curve.of_epochs(self.collection, self.known, self.counts, self.weight)
+
+    @property
+    def weight(self) -> Weight:
+        return self.periods.weight if self.periods else "epochs"
 
     @property
     def reports(self) -> Ints:
         """Behind each value, int64 (k,)."""
-        if self.single:
+        if self.periods is None:
             return self.curves[0].n
         return np.asarray(sum(one.n * one.known for one in self.curves), np.int64)
 
@@ -154,11 +167,11 @@ def answers_of_distribution(
     question: Question,
     summaries: pa.Table | None,
     counts: EpochCounts,
-    place: Place | None = None,
+    periods: Periods | None = None,
 ) -> Iterator[pa.Table]:
     """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`."""
-    for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(place)):
-        period = _Period(list(some), place is None, collection, counts)
+    for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(periods)):
+        period = _Period(list(some), periods, collection, counts)
         domain = dict(collection.histograms)[period.curves[0].rows["attribute"][0].as_py()]
         if isinstance(question, Cumulative):
             yield _cumulative(period)
@@ -231,7 +244,7 @@ def _front(period: _Period, rows: int) -> dict[str, Any]:
     def repeated(row: pa.Table, name: str) -> Any:
         return pa.repeat(row[name][0], rows)
 
-    if period.single:
+    if period.periods is None:
         whole = {name: repeated(first, name) for name in ("epoch", "epoch_start", "epoch_end")}
     else:
         whole = {
@@ -240,6 +253,7 @@ def _front(period: _Period, rows: int) -> dict[str, Any]:
             "start": repeated(first, "epoch_start"),
             "end": repeated(last, "epoch_end"),
             "epochs": pa.array([len(period.known)] * rows, pa.int64()),
+            "weight": [period.weight] * rows,
         }
     early = any(curve.rows["pane"][0].as_py() == "early" for curve in period.curves)
     return {
@@ -295,12 +309,14 @@ def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa
             "the mean of a distribution follows from an epoch's counts, which estimates do not have",
             remedy="Take it from summaries/ in the output of a run: ldpbeam.read_summaries(DIR).",
         )
-    if period.single:
+    if period.periods is None:
         row = _row_of_mean(period.curves[0], summaries)
         low, high = row["ci_low"], row["ci_high"]
         mean, error, n = row["estimate"], row["std_error"], row["n"]
     else:
-        known = mean_of_epochs(collection, period.known, summaries) if period.known else None
+        known = None
+        if period.known:
+            known = mean_of_epochs(collection, period.known, summaries, period.weight)
         mean, error = (known.mean, known.std_error) if known else (np.nan, np.nan)
         ends = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
         low, high = mean_limits(mean, normal_limit(CONFIDENCE) * error, ends)
@@ -329,28 +345,30 @@ def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MeanOfEpochs:
-    """The mean of the means of some epochs, each with the same weight; in the units of the domain."""
+    """The mean of the means of some epochs; in the units of the domain."""
 
     mean: float
     fresh: float
     lasting: float
 
     @classmethod
-    def of(cls, means: Floats, variances: Floats, parts: Floats) -> MeanOfEpochs:
-        """From the means of the epochs, whatever devices do."""
+    def of(cls, means: Floats, variances: Floats, parts: Floats, weights: Floats) -> MeanOfEpochs:
+        """From the means of the epochs and weights that add up to 1, whatever devices do."""
         lasting = variances * parts
-        fresh = float(np.sqrt((variances - lasting).sum()))
-        return cls(float(means.mean()), fresh / means.size, float(np.sqrt(lasting).mean()))
+        fresh = np.sqrt(weights**2 @ (variances - lasting))
+        return cls(*(float(one) for one in (weights @ means, fresh, weights @ np.sqrt(lasting))))
 
     @property
     def std_error(self) -> float:
         return float(np.hypot(self.fresh, self.lasting))
 
 
-def mean_of_epochs(collection: Collection, curves: Sequence[Curve], summaries: pa.Table) -> MeanOfEpochs:
+def mean_of_epochs(
+    collection: Collection, curves: Sequence[Curve], summaries: pa.Table, weight: Weight
+) -> MeanOfEpochs:
     rows = [_row_of_mean(curve, summaries) for curve in curves]
     place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]
     means, errors = (np.array([row[name] for row in rows], np.float64) for name in ("estimate", "std_error"))
     parts = np.array([estimator.lasting_part_of_mean(curve.shares) for curve in curves])
-    return MeanOfEpochs.of(means, errors**2, parts)
+    return MeanOfEpochs.of(means, errors**2, parts, _weights(curves, weight))

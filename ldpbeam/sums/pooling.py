@@ -19,6 +19,7 @@ _WHERE = (
     "first_epoch",
     "last_epoch",
     "start",
+    "weight",
     "attribute",
     "group",
     "value",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
@@ -13,8 +14,9 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.period import EpochCounts
 from ldpbeam.over_time.results import History, histories
-from ldpbeam.over_time.rollup import PLACES, Place
+from ldpbeam.over_time.rollup import CALENDAR, Periods
 from ldpbeam.over_time.rollup import every as every_epochs
+from ldpbeam.over_time.weighted_sums import Weight
 from ldpbeam.sums.distribution import answers_of_distribution, require_no_rate
 from ldpbeam.sums.distribution import read_counts as read_tables_of_counts
 from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
@@ -32,6 +34,7 @@ def group_shares(
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
+    weight: Weight = "epochs",
     attribute: str = "",
 ) -> pa.Table:
     """The share of the devices in each group of values, with errors and intervals.
@@ -56,6 +59,7 @@ def group_shares(
         drawn_anew: the rate at which devices draw their values anew, a
             :class:`ldpbeam.over_time.DrawnAnew`; it matters with ``every`` only. None where the rate is not
             known: errors of means then hold whatever devices do.
+        weight: what weighs the same in the mean of a period, each of its ``"epochs"`` or ``"reports"``.
         attribute: its name, where the collection has several.
 
     Returns:
@@ -67,7 +71,7 @@ def group_shares(
         TypeError: a value of a group is neither an index nor a label.
         UsageError: a collection of means.
     """
-    return _answered(collection, results, Groups(groups), every, drawn_anew, attribute)
+    return _answered(collection, results, Groups(groups), _periods(every, weight), drawn_anew, attribute)
 
 
 def group_changes(
@@ -78,6 +82,7 @@ def group_changes(
     after: Iterable[int],
     *,
     drawn_anew: DrawnAnew | None = None,
+    weight: Weight = "epochs",
     attribute: str = "",
 ) -> pa.Table:
     """How much the share of each group rose from the mean of some epochs to the mean of others.
@@ -97,6 +102,7 @@ def group_changes(
         drawn_anew: the rate at which devices draw their values anew, a
             :class:`ldpbeam.over_time.DrawnAnew`; None where it is not known. An interval then holds whatever
             devices do, and is wide where they keep their values.
+        weight: what weighs the same in the mean of a side, each of its ``"epochs"`` or ``"reports"``.
 
     Returns:
         A row for each group: ``group``, ``values`` (how many there are in it), ``estimate`` (after less
@@ -113,7 +119,7 @@ def group_changes(
     history = _history(collection, results, attribute)
     if not all(side.intersection(history.series.epochs.tolist()) for side in sides):
         raise ValueError("before and after each take at least one epoch that the results have")
-    return changes(collection, history, Groups(groups), sides, drawn_anew)
+    return changes(collection, history, Groups(groups), sides, drawn_anew, _known(weight))
 
 
 def cumulative_shares(
@@ -122,20 +128,23 @@ def cumulative_shares(
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
+    weight: Weight = "epochs",
     attribute: str = "",
     counts: pa.Table | None = None,
 ) -> pa.Table:
     """The share of the devices at each value or below it; parameters as of :func:`group_shares`.
 
     Args:
-        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+        collection, results, every, drawn_anew, weight, attribute: as of :func:`group_shares`.
         counts: of :func:`read_counts`, with ``every`` and ``hash_family: interval``: a period is then one fit
             of its counts. Without them its limits are as wide as those of one epoch.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
     """
-    return _answered(collection, results, Cumulative(), every, drawn_anew, attribute, counts)
+    return _answered(
+        collection, results, Cumulative(), _periods(every, weight), drawn_anew, attribute, counts
+    )
 
 
 def quantiles(
@@ -145,6 +154,7 @@ def quantiles(
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
+    weight: Weight = "epochs",
     attribute: str = "",
     counts: pa.Table | None = None,
 ) -> pa.Table:
@@ -155,14 +165,16 @@ def quantiles(
 
     Args:
         shares: between 0 and 1.
-        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+        collection, results, every, drawn_anew, weight, attribute: as of :func:`group_shares`.
         counts: as of :func:`cumulative_shares`.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
         ValueError: shares that are not between 0 and 1.
     """
-    return _answered(collection, results, Quantiles(tuple(shares)), every, drawn_anew, attribute, counts)
+    return _answered(
+        collection, results, Quantiles(tuple(shares)), _periods(every, weight), drawn_anew, attribute, counts
+    )
 
 
 def value_mean(
@@ -171,17 +183,18 @@ def value_mean(
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
+    weight: Weight = "epochs",
     attribute: str = "",
 ) -> pa.Table:
     """The mean of the values, of buckets by their middles; parameters as of :func:`group_shares`.
 
     Args:
-        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+        collection, results, every, drawn_anew, weight, attribute: as of :func:`group_shares`.
 
     Raises:
         UsageError: values that have labels, or no order (``ordered: true``).
     """
-    return _answered(collection, results, Mean(), every, drawn_anew, attribute)
+    return _answered(collection, results, Mean(), _periods(every, weight), drawn_anew, attribute)
 
 
 def read_summaries(results: str | PathLike[str]) -> pa.Table:
@@ -225,25 +238,25 @@ def _answered(
     collection: Collection,
     results: pa.Table,
     question: Question,
-    every: int | str | None,
+    periods: Periods | None,
     drawn_anew: DrawnAnew | None,
     attribute: str,
     counts: pa.Table | None = None,
 ) -> pa.Table:
-    if drawn_anew is not None and every is None:
+    if drawn_anew is not None and periods is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     if collection.is_distribution:
         require_no_rate(drawn_anew)
-        return _of_distribution(collection, results, question, _place(every), attribute, counts)
+        return _of_distribution(collection, results, question, periods, attribute, counts)
     history = _history(collection, results, attribute)
-    return answers(collection, history, question, _place(every), drawn_anew)
+    return answers(collection, history, question, periods, drawn_anew)
 
 
 def _of_distribution(
     collection: Collection,
     results: pa.Table,
     question: Question,
-    place: Place | None,
+    periods: Periods | None,
     attribute: str,
     counts: pa.Table | None,
 ) -> pa.Table:
@@ -257,7 +270,7 @@ def _of_distribution(
     epochs = sorted(set(own["epoch"].to_pylist()))
     tables = [own.filter(pc.equal(own["epoch"], epoch)).sort_by("value") for epoch in epochs]
     cells = EpochCounts(counts)
-    found = pa.concat_tables(answers_of_distribution(collection, tables, question, None, cells, place))
+    found = pa.concat_tables(answers_of_distribution(collection, tables, question, None, cells, periods))
     if counts is not None and cells.missing:
         raise UsageError(
             "E-USAGE-RESULTS",
@@ -275,13 +288,21 @@ def _history(collection: Collection, results: pa.Table, attribute: str) -> Histo
     raise ValueError(f"there are no results of {collection.name!r} for {attribute!r}, one of {there}")
 
 
-def _place(every: int | str | None) -> Place | None:
+def _periods(every: int | str | None, weight: Weight) -> Periods | None:
     if every is None:
+        if weight != "epochs":
+            raise ValueError("weight has no effect on single epochs: give every as well, or leave it out")
         return None
     if isinstance(every, str):
-        if every not in PLACES:
-            raise ValueError(f"every is a number of epochs or one of {', '.join(PLACES)}, not {every!r}")
-        return PLACES[every]
+        if every not in CALENDAR:
+            raise ValueError(f"every is a number of epochs or one of {', '.join(CALENDAR)}, not {every!r}")
+        return replace(CALENDAR[every], weight=_known(weight))
     if every < 1:
         raise ValueError("every is at least one epoch")
-    return every_epochs(every)
+    return replace(every_epochs(every), weight=_known(weight))
+
+
+def _known(weight: Weight) -> Weight:
+    if weight not in get_args(Weight):
+        raise ValueError(f"weight is one of {', '.join(get_args(Weight))}, not {weight!r}")
+    return weight

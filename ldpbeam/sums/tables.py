@@ -12,9 +12,9 @@ from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
-from ldpbeam.over_time.rollup import Period, Place, roll_up
+from ldpbeam.over_time.rollup import Period, Periods, roll_up
 from ldpbeam.over_time.significance import normal_limit
-from ldpbeam.over_time.weighted_sums import difference
+from ldpbeam.over_time.weighted_sums import Weight, difference
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question
 from ldpbeam.sums.series import summed
@@ -28,7 +28,7 @@ def answers(
     collection: Collection,
     history: History,
     question: Question,
-    place: Place | None = None,
+    periods: Periods | None = None,
     rate: DrawnAnew | None = None,
 ) -> pa.Table:
     """A question answered for an attribute, epoch by epoch or for whole periods."""
@@ -36,10 +36,11 @@ def answers(
 
     sums, summed_history, errors = summed(collection, history, question)
     tables = []
-    for period in roll_up(summed_history, place or _single, errors, rate):
+    weight = None if periods is None else periods.weight
+    for period in roll_up(summed_history, periods or Periods(_single), errors, rate):
         columns = _columns(question, sums, period)
         rows = len(next(iter(columns.values())))
-        front = _front(history, period, rows, single=place is None)
+        front = _front(history, period, rows, weight)
         tables.append(pa.table({**front, **columns}))
     return pa.concat_tables(tables)
 
@@ -50,6 +51,7 @@ def changes(
     question: Groups,
     sides: tuple[set[int], set[int]],
     rate: DrawnAnew | None,
+    weight: Weight,
 ) -> pa.Table:
     """The means of the second side's epochs less those of the first side's, a row per group."""
     import pyarrow as pa
@@ -57,7 +59,7 @@ def changes(
     sums, history_of_groups, errors = summed(collection, history, question)
     series = history_of_groups.series
     before, after = (np.isin(series.epochs, sorted(side)) for side in sides)
-    change = difference(series, after, before, errors, rate)
+    change = difference(series, after, before, errors, rate, weight)
     reach = normal_limit(CONFIDENCE) * change.std_error
     return pa.table(
         {
@@ -75,12 +77,16 @@ def _single(epoch: int, _: int) -> int:
     return epoch
 
 
-def _front(history: History, period: Period, rows: int, *, single: bool) -> dict[str, Any]:
-    """What the rows of a period have in common."""
+def _front(history: History, period: Period, rows: int, weight: Weight | None) -> dict[str, Any]:
+    """What the rows of a period have in common; without a weight it is a single epoch."""
     import pyarrow as pa
 
-    whole = {"epoch": period.first} if single else {"first_epoch": period.first, "last_epoch": period.last}
-    begin, end = ("epoch_start", "epoch_end") if single else ("start", "end")
+    whole, begin, end = {"epoch": period.first}, "epoch_start", "epoch_end"
+    several: dict[str, Any] = {}
+    if weight is not None:
+        whole, begin, end = {"first_epoch": period.first, "last_epoch": period.last}, "start", "end"
+        epochs = pa.array([int(period.mean.epochs[0])] * rows, pa.int64())
+        several = {"epochs": epochs, "weight": [weight] * rows}
     key = history.key
     return {
         "collection": [key.collection] * rows,
@@ -89,7 +95,7 @@ def _front(history: History, period: Period, rows: int, *, single: bool) -> dict
         **{name: pa.array([one] * rows, pa.int64()) for name, one in whole.items()},
         begin: instants([period.start] * rows),
         end: instants([period.end] * rows),
-        **({} if single else {"epochs": pa.array([int(period.mean.epochs[0])] * rows, pa.int64())}),
+        **several,
         "provisional": pa.array([period.provisional] * rows),
         "attribute": [key.attribute] * rows,
     }

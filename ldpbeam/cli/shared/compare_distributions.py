@@ -14,15 +14,17 @@ from ldpbeam.planning.quantity import points
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
+    from ldpbeam.over_time.weighted_sums import Weight
     from ldpbeam.sums.distribution import Curve
     from ldpbeam.sums.quartiles import MeanChange, QuartileChange, ShareChange
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
-def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
+def compare_distributions(first: Side, second: Side | None, weight: Weight, output: Path | None) -> None:
     """Say whether the mean and which quartiles changed from the epochs of one side to those of the other."""
     from ldpbeam.cli.shared.histories import write_tables
+    from ldpbeam.over_time.weighted_sums import weight_in_words
     from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
     from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
@@ -43,7 +45,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
                 first.place,
             )
     curves = [[curve for _, curve in side] for side in sides]
-    before, after = map(_curve_of_epochs, (first, other), curves)
+    before, after = map(_curve_of_epochs, (first, other), curves, (weight, weight))
     if history.labels != other.read.history.labels:
         raise _usage(
             "the two have different values, so their quartiles cannot be compared",
@@ -56,7 +58,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
     if has_mean:
         summaries = {place: read_summaries(place) for place in {first.place, other.place}}
         earlier, later = (
-            mean_of_epochs(side.read.collection, some, summaries[side.place])
+            mean_of_epochs(side.read.collection, some, summaries[side.place], weight)
             for side, some in zip((first, other), curves, strict=True)
         )
         mean = compare_means(earlier, later, verdicts, one_memo=one_memo)
@@ -64,6 +66,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
         words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     else:
         words = f"{first.words} against {other.words}"
+    words += weight_in_words(weight, *map(len, curves))
     say(f"{history.key.collection}: {words}")
     if mean is not None:
         say(f"  {_sentence_of_mean(mean)}")
@@ -80,6 +83,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             "collection": history.key.collection,
             "attribute": history.key.attribute,
             "compared": words,
+            "weight": weight,
             "mean": row_of_mean,
             "quartiles": rows,
         }
@@ -96,14 +100,14 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
-def _curve_of_epochs(source: Side, curves: list[Curve]) -> Curve:
+def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight) -> Curve:
     """The curve of the epochs of a side."""
     from ldpbeam.cli.shared.histories import remark_no_counts
     from ldpbeam.over_time.period import EpochCounts
     from ldpbeam.sums.distribution import Curve, read_counts
 
     counts = EpochCounts(read_counts(source.place) if len(curves) > 1 else None)
-    curve = Curve.of_epochs(source.read.collection, curves, counts)
+    curve = Curve.of_epochs(source.read.collection, curves, counts, weight)
     remark_no_counts(source.place, counts.missing)
     return curve
 

@@ -110,6 +110,16 @@ drawn_anew_option = click.option(
 )
 
 
+weight_option = click.option(
+    "--weight",
+    type=click.Choice(["epochs", "reports"]),
+    default="epochs",
+    show_default=True,
+    help="What weighs the same in a mean of several epochs: each epoch, however many reports it has, or each "
+    "report.",
+)
+
+
 class DurationOption(click.ParamType[int]):
     name = "duration"
 

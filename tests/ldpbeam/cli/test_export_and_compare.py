@@ -87,6 +87,31 @@ def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: DrawnAn
     assert {row["n"] for row in second} == {"16000"}
 
 
+def test_reports_weigh_alike_where_that_is_asked(tmp_path: Path) -> None:
+    """Of epochs with 1000 and 3000 reports, and one that they are compared with."""
+    collection = ldpbeam.load_collection(FILE)
+    (tmp_path / "groups.csv").write_text("group,value\ncold,green\n")
+    for epoch, devices in enumerate((1000, 3000, 2000)):
+        held = ldpbeam.Index(np.arange(devices) % (4 - epoch))
+        reports = ldpbeam.Fleet(collection, devices, seed=epoch).report(held, epoch)
+        pq.write_table(ldpbeam.estimate(collection, reports), tmp_path / f"{epoch}.parquet")
+    made, groups = series(tmp_path), ("--group", tmp_path / "groups.csv")
+    single = [float(row["estimate"]) for row in rows("export", tmp_path, *groups, *GIVEN)[:2]]
+    for weight, shares in (("epochs", [0.5, 0.5]), ("reports", [0.25, 0.75])):
+        wanted = shares @ made.estimate[:2]
+        asked = "--weight", weight, *GIVEN
+        shown = rows("export", tmp_path, "--every", 2, *asked)[:4]
+        assert [float(row["estimate"]) for row in shown] == pytest.approx(wanted)
+        cold = rows("export", tmp_path, "--every", 2, *groups, *asked)[0]
+        assert float(cold["estimate"]) == pytest.approx(np.dot(shares, single))
+        assert {row["weight"] for row in (*shown, cold)} == {weight}
+        document = call("compare", tmp_path, "--epochs", "0..1", "--against", 2, *asked, "--json").stdout
+        found = json.loads(document)
+        assert [row["before"] for row in found["rows"]] == pytest.approx(wanted)
+        assert found["weight"] == weight
+        assert found["compared"] == f"epochs 0..1 against 2 (each {weight[:-1]} weighs the same)"
+
+
 def test_export_with_smoothed_columns(results: Path) -> None:
     shown = rows("export", results, "--smooth", "--collection", FILE)
     made = smooth(series(results), ERRORS)
@@ -101,7 +126,7 @@ def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
     lines = call(*asked).stdout.splitlines()
     late = np.arange(9) > 6
     found = difference(series(results), late, ~late, ERRORS)
-    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8 (each epoch weighs the same)"
     assert lines[1] == "4 of 4 values changed (false-discovery rate 0.05)"
     assert lines[2].startswith(
         f"  blue rose by {found.estimate[2]:.4g} ± {1.959964 * found.std_error[2]:.2g} (95 %)"
@@ -137,7 +162,7 @@ def test_compare_of_values_chosen_beforehand(results: Path) -> None:
         assert [one["high"] for one in chosen] == pytest.approx(high, rel=1e-5)
         assert [one["changed"] for one in chosen] == [True] * len(places)
     lines = call(*asked, "--value", "blue").stdout.splitlines()
-    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8 (each epoch weighs the same)"
     assert lines[1].startswith(f"  blue: changed: {found.estimate[2]:+.4g} (+")
     assert lines[1].endswith(f"p = {p[2]:.3g}")
     assert lines[2:] == [
@@ -195,6 +220,7 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
         (("export", "--every", 2, "--by", "week"), "E-USAGE-OPTION", "exclude each other"),
         (("export", "--smooth", "--by", "week"), "E-USAGE-OPTION", "single epochs"),
         (("export", "--drawn-anew", "0.1"), "E-USAGE-OPTION", "no effect"),
+        (("export", "--weight", "reports"), "E-USAGE-OPTION", "no effect"),
         (("export", "--output", "x.txt"), "E-USAGE-OPTION", "no format"),
         (("export", "--every", 2), "E-USAGE-COLLECTION", "nothing says how first_choice"),
         (("compare",), "E-USAGE-COLLECTION", "nothing says how first_choice"),
@@ -236,7 +262,7 @@ def test_the_last_period_is_compared_with_the_one_before(results: Path) -> None:
     asked = ("compare", results, "--collection", FILE)
     dates, words, *_ = call(*asked, "--by", "week").stdout.splitlines()
     assert dates == "by week: 2026-01-01 .. 2026-01-04 (4 epochs) against 2026-01-05 .. 2026-01-09 (5 epochs)"
-    assert words.endswith(": epochs 0..3 against 4..8")
+    assert words.endswith(": epochs 0..3 against 4..8 (each epoch weighs the same)")
 
 
 @pytest.mark.parametrize(

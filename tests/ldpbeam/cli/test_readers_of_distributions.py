@@ -68,13 +68,16 @@ def refused(*given: object) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("distribution"), (DEVICES,) * EPOCHS)
+
+
+def made(folder: Path, devices: tuple[int, ...]) -> Path:
     """The results of three epochs, whose values rise from the second to the third, and their truth."""
-    folder = tmp_path_factory.mktemp("distribution")
     (folder / "c.yaml").write_text(YAML)
     rng = np.random.default_rng(6)
     rows = ["device,epoch,value"]
-    for epoch in range(EPOCHS):
-        values = np.minimum(rng.gamma(2, 25 + 35 * (epoch == 2), DEVICES), 239)
+    for epoch, number in enumerate(devices):
+        values = np.minimum(rng.gamma(2, 25 + 35 * (epoch == 2), number), 239)
         rows += [f"{device},{epoch},{value:.2f}" for device, value in enumerate(values)]
     (folder / "panel.csv").write_text("\n".join(rows) + "\n")
     panel = f"panel:{folder / 'panel.csv'}:device,epoch,value"
@@ -270,6 +273,8 @@ def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
     assert (pair["epochs"], pair["n"], pair["last_epoch"]) == (2, 700, 2)
     last = ldpbeam.cumulative_shares(collection, tables).to_pylist()[130]
     assert pair["estimate"] == pytest.approx((alone["estimate"] + last["estimate"]) / 2)
+    by_reports = ldpbeam.cumulative_shares(collection, tables, every=3, weight="reports")["estimate"][10]
+    assert by_reports.as_py() == pytest.approx((4 * alone["estimate"] + 3 * last["estimate"]) / 7)
     assert (nothing["epochs"], nothing["n"], nothing["estimate"], nothing["ci_low"]) == (0, 0, None, None)
     at = tables.schema.get_field_index("pane")
     panes = ["early" if epoch == 1 else "on_time" for epoch in tables["epoch"].to_pylist()]
@@ -313,6 +318,26 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         ldpbeam.pooled([ldpbeam.cumulative_shares(collection, tables)])
 
 
+def test_reports_weigh_alike_where_that_is_asked(tmp_path: Path) -> None:
+    out = made(tmp_path, (400, 1200, 800)) / "out"
+    collection, cells = ldpbeam.load_collection(tmp_path / "c.yaml"), ldpbeam.read_counts(out).to_pylist()
+    fit = fit_period(collection.estimators[0], [np.array(row["counts"]) for row in cells[:2]], "reports")
+    summaries = ldpbeam.read_summaries(out).to_pylist()
+    first, second, _ = (row["estimate"] for row in summaries if row["statistic"] == "mean")
+    asked = "export", out, "--every", 2, "--weight", "reports"
+    curve = table_of(*asked, "--cumulative")[:60]
+    assert [float(row["estimate"]) for row in curve] == fit.cumulative.tolist()
+    mean = table_of(*asked, "--mean")[0]
+    assert float(mean["estimate"]) == pytest.approx((first + 3 * second) / 4)
+    assert {row["weight"] for row in (*curve, mean)} == {"reports"}
+    sides = "--epochs", "0..1", "--against", 2, "--weight", "reports", "--json"
+    found = json.loads(told("compare", out, *sides))
+    assert found["mean"]["before"] == pytest.approx((first + 3 * second) / 4)
+    median = int(np.argmax(fit.cumulative >= 0.5))
+    assert found["quartiles"][1]["before"] == collection.histograms[0][1].label(median)
+    assert found["weight"] == "reports" and found["compared"].endswith("(each report weighs the same)")
+
+
 @pytest.mark.thorough
 def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     def compared(*given: object) -> Any:
@@ -321,7 +346,12 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     for epochs, name, sign, changed in (
         ((), "epoch 1 against epoch 2", -1, True),
         (("--epochs", 2, "--against", 0), "epoch 2 against epoch 0", 1, True),
-        (("--epochs", "0..1", "--against", 2), "epochs 0..1 against epoch 2", -1, True),
+        (
+            ("--epochs", "0..1", "--against", 2),
+            "epochs 0..1 against epoch 2 (each epoch weighs the same)",
+            -1,
+            True,
+        ),
         (("--epochs", 0, "--against", 1), "epoch 0 against epoch 1", 0, False),
     ):
         found = compared(run / "out", *epochs)

@@ -75,7 +75,7 @@ def test_one_rate_of_false_alarms_for_all_groups(place: Path, tmp_path: Path) ->
     given = ("compare", *asked(place), "--group", place / "groups.csv")
     span = ("--epochs", "0..3", "--against", "4..7")
     lines = call(*given, *span).stdout.splitlines()
-    assert lines[0] == "minutes: epochs 0..3 against 4..7"
+    assert lines[0] == "minutes: epochs 0..3 against 4..7 (each epoch weighs the same)"
     assert lines[1] == "2 of 2 groups changed (false-discovery rate 0.05)"
     assert {line.split()[0] + line.split()[1] for line in lines[2:]} == {"shortrose", "longfell"}
     document = json.loads(call(*given, *span, "--json", "--output", tmp_path / "all.csv").stdout)

@@ -81,6 +81,18 @@ def test_epochs_weigh_alike_however_many_reports_they_have() -> None:
             assert (fit.std_error[:-1] < alike.std_error[:-1]).all()
 
 
+def test_reports_weigh_alike_where_that_is_asked() -> None:
+    """One fit of all reports as if they were of one epoch; a memo counts (Σ√n)²/Σn = 9/5 times at most."""
+    for of in (kind(), kind("olh")):
+        few = np.random.default_rng(3).integers(20, 60, of.counter.counts_length)
+        fit = fit_period(PartEstimator(of), [few, 4 * few], "reports")
+        pooled = of.estimator.curve_of_epochs(np.float64(5) * few, 1.8, ())
+        assert fit.cumulative == pytest.approx(pooled.cumulative, abs=1e-9)
+        assert fit.std_error == pytest.approx(pooled.std_error, rel=1e-9)
+        if of.rounds.permanent is None:
+            assert np.array_equal(fit.cumulative, of.estimator.posterior().estimate(5 * few).cumulative)
+
+
 def test_what_repeats_itself_is_not_averaged_away() -> None:
     even = np.full(K, 1 / K)
     for of, least, most in ((kind(), 0.5, 0.8), (kind("olh"), 0.0, 0.25)):

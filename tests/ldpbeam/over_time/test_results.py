@@ -20,7 +20,7 @@ from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import smooth as smoothing
 from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 from ldpbeam.over_time.results import History, Part, ResultsFolder, histories
-from ldpbeam.over_time.rollup import PLACES, every, roll_up
+from ldpbeam.over_time.rollup import CALENDAR, every, roll_up
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 from ldpbeam.over_time.smooth import smooth
 from tests.narrow import of_kind
@@ -201,7 +201,7 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
         ("month", lambda d: d.month),
     )
     for name, of in kinds:
-        periods = list(roll_up(history, PLACES[name], errors))
+        periods = list(roll_up(history, CALENDAR[name], errors))
         days = [datetime.fromtimestamp(int(us) / 1e6, UTC) for us in history.starts]
         assert len(periods) == len({of(day) for day in days})
         for period in periods:

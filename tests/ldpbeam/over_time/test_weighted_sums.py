@@ -11,7 +11,16 @@ import pytest
 
 import ldpbeam
 from ldpbeam.estimates import nearest_shares, variance
-from ldpbeam.over_time import DrawnAnew, Series, combined, difference, mean, memo_errors, trend
+from ldpbeam.over_time import (
+    DrawnAnew,
+    Series,
+    combined,
+    compare_epochs,
+    difference,
+    mean,
+    memo_errors,
+    trend,
+)
 from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
@@ -36,6 +45,25 @@ def series(n: Any = 1000, error: float = 0.1) -> Series:
 
 def quadratic(weights: np.ndarray, matrix: np.ndarray) -> float:
     return float(np.sqrt(weights @ matrix @ weights))
+
+
+def test_reports_weigh_alike_where_that_is_asked() -> None:
+    """By hand: of the first value 3 of 4 reports are in the first epoch, of the second one 1 of 5."""
+    n, estimate = np.array([[3, 1], [1, 4], [9, 9]]), np.array([[1.0, 0.0], [5.0, 10.0], [7.0, 7.0]])
+    given = Series(np.arange(3), n, estimate, np.array([[4.0, 5.0], [12.0, 10.0], [3.0, 4.0]]))
+    first = np.arange(3) < 2
+    found = mean(given.rows(first), None, weight="reports")
+    assert found.estimate.tolist() == pytest.approx([2, 8])
+    assert (found.std_error**2).tolist() == pytest.approx([18, 65])
+    change = difference(given, ~first, first, None, weight="reports")
+    assert change.estimate.tolist() == pytest.approx([5, -1])
+    assert (change.std_error**2).tolist() == pytest.approx([27, 81])
+    compared = compare_epochs(given, first, ~first, None, weight="reports")
+    assert compared.before.estimate.tolist() == found.estimate.tolist()
+    assert compared.change.tolist() == change.estimate.tolist()
+    # An epoch without an estimate has no weight, whatever its reports.
+    holes = replace(given, estimate=np.where(np.arange(3)[:, None] == 1, np.nan, estimate))
+    assert mean(holes.rows(first), None, weight="reports").estimate.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["l_osue", "loloha"])

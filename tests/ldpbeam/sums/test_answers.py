@@ -237,6 +237,27 @@ def test_changes_of_groups_from_python() -> None:
         ldpbeam.group_changes(collection, table, groups, [0], [1], attribute="x")
 
 
+def test_reports_weigh_alike_as_if_they_were_of_one_epoch() -> None:
+    """Estimates of one round are linear in counts, so the mean of reports is the estimate of the sum."""
+    collection = ldpbeam.parse_collection(RANGE.replace("PROTOCOL", "grr\nepsilon: 2.0"))
+    values = enumerate((VALUES[:300], VALUES, VALUES))
+    reports = [ldpbeam.simulate(collection, ldpbeam.Index(v), epoch=day, seed=day) for day, v in values]
+    table, groups = ldpbeam.estimate(collection, reports), {"few": [0, 1], "many": range(6)}
+    support, n = table["support"].to_numpy().reshape(3, 12), table["n"].to_numpy().reshape(3, 12)
+    law = collection.estimators[0].support
+    single = (support[:2].sum(axis=0) / n[:2].sum(axis=0) - float(law.other)) / float(law.gap)
+    wanted = [single[:2].sum(), single[:6].sum()]
+    found = ldpbeam.group_shares(collection, table, groups, every=2, weight="reports")[:2]
+    assert found["estimate"].to_pylist() == pytest.approx(wanted)
+    assert found["n"].to_pylist() == [300 + VALUES.size] * 2
+    equal = ldpbeam.group_shares(collection, table, groups, every=2)[:2]
+    assert [one["weight"].to_pylist() for one in (found, equal)] == [["reports"] * 2, ["epochs"] * 2]
+    assert abs(equal["estimate"][0].as_py() - wanted[0]) > 0.05
+    change = ldpbeam.group_changes(collection, table, groups, [0, 1], [2], weight="reports")["estimate"][0]
+    last = ldpbeam.group_shares(collection, table, groups)["estimate"][4]
+    assert change.as_py() == pytest.approx(last.as_py() - wanted[0])
+
+
 def test_what_cannot_be_asked() -> None:
     collection, table = collected(epochs=1)
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -249,6 +270,10 @@ def test_what_cannot_be_asked() -> None:
         ldpbeam.group_changes(collection, table, {"a": [0]}, [99], [0])
     with pytest.raises(ValueError, match="give every as well"):
         ldpbeam.group_shares(collection, table, {"a": [0]}, drawn_anew=DrawnAnew(0, 1))
+    with pytest.raises(ValueError, match="weight has no effect"):
+        ldpbeam.group_shares(collection, table, {"a": [0]}, weight="reports")
+    with pytest.raises(ValueError, match="one of epochs, reports"):
+        ldpbeam.group_shares(collection, table, {"a": [0]}, every=2, weight="report")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="one of day, week, month"):
         ldpbeam.value_mean(collection, table, every="year")
     mean = ldpbeam.parse_collection(

@@ -16,6 +16,7 @@ from ldpbeam.sums.distribution import MeanOfEpochs, mean_curve
 from tests.narrow import of_kind
 
 K, DEVICES, EPOCHS, FLEETS = 24, 1_000, 5, 60
+ALIKE = np.full(EPOCHS, 1 / EPOCHS)
 
 
 @pytest.mark.cases(1)
@@ -55,8 +56,8 @@ def test_limits_of_a_period_hold_whatever_devices_do(first: float, anew: float) 
         off = abs(averages.mean() - np.mean(held, axis=0) @ np.arange(K))
         variances = np.array([one.mean_std_error for one in found]) ** 2
         parts = np.array([kind.estimator.lasting_part_of_mean(one.cumulative, kind.share) for one in found])
-        means += off <= 1.96 * MeanOfEpochs.of(averages, variances, parts).std_error
-        naive += off <= 1.96 * MeanOfEpochs.of(averages, variances, 0 * parts).std_error
+        means += off <= 1.96 * MeanOfEpochs.of(averages, variances, parts, ALIKE).std_error
+        naive += off <= 1.96 * MeanOfEpochs.of(averages, variances, 0 * parts, ALIKE).std_error
     assert holds.min() / FLEETS >= 0.93
     assert fit[:-1].mean() / FLEETS >= 0.9
     assert width[0] > (1.05 if first > 1.5 else 1.3) * width[1]
@@ -79,3 +80,14 @@ def test_a_limit_that_is_cut_does_not_narrow_the_mean() -> None:
     assert [float(one[0]) for one in mirrored] == pytest.approx([0.05, 0.0, 0.11])
     alone = mean_curve(shares[:1], low[:1], high[:1])
     assert [float(one[0]) for one in alone] == [0.97, 0.91, 1.0]
+
+
+def test_weights_of_epochs_in_a_mean_of_curves_and_of_means() -> None:
+    """By hand: 3 of 4 reports are those of the first epoch."""
+    weights = np.array([0.75, 0.25])
+    shares, low, high = (np.array([[a], [b]]) for a, b in ((0.2, 0.6), (0.1, 0.3), (0.3, 0.9)))
+    found = [float(one[0]) for one in mean_curve(shares, low, high, weights)]
+    assert found == pytest.approx([0.3, 0.15, 0.45])
+    mean = MeanOfEpochs.of(np.array([1.0, 5.0]), np.array([4.0, 36.0]), np.array([0.25, 0.25]), weights)
+    # What repeats itself: .75·1 + .25·3; the rest: .75²·3 + .25²·27.
+    assert (mean.mean, mean.lasting, mean.fresh**2) == pytest.approx((2.0, 1.5, 3.375))
