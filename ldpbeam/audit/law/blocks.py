@@ -122,20 +122,15 @@ class Blocks:
         """``memoised`` as :func:`decide` has it."""
         self.view, self.size, self.value = view, size, value
         self._rules = [_rule(stratum, value, size, memoised=memoised) for stratum in view.strata]
-        chances, others = [], []
-        for stratum, rule in zip(view.strata, self._rules, strict=True):
-            chances.append(float(stratum.probability) * (rule.same if memoised else rule.apart))
-            others.append(float(stratum.probability) * (rule.apart if memoised else rule.same))
-        self.probability = min(1.0, sum(chances))
-        self.ones = min(
-            1.0,
-            sum(
-                float(stratum.probability) * p * h
-                for stratum, rule in zip(view.strata, self._rules, strict=True)
-                for p, h in rule.high
-            ),
-        )
-        self.worth = divergence(min(1.0, sum(others)), self.probability)
+        parts = [(float(one.probability), rule) for one, rule in zip(view.strata, self._rules, strict=True)]
+        self.ones = min(1.0, sum(p * q * h for p, rule in parts for q, h in rule.high))
+        kept = min(1.0, sum(p * rule.same for p, rule in parts))
+        if memoised:
+            self.probability, other = kept, min(1.0, sum(p * rule.apart for p, rule in parts))
+        else:
+            # Two devices draw a stratum each.
+            self.probability, other = self.ones**2 + (1 - self.ones) ** 2, kept
+        self.worth = divergence(other, self.probability)
 
     def bit(self, stratum: int, symbols: Sequence[int]) -> bool:
         return self._rules[stratum](symbols)
