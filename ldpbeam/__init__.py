@@ -170,12 +170,13 @@ def admit(collections: Collection | Iterable[Collection], messages: Iterable[byt
     """
     from ldpbeam.admission import Admission
     from ldpbeam.collection.collection import Collection
+    from ldpbeam.collection.distinct_collections import by_wire_digest
     from ldpbeam.reports import admit_frames
     from ldpbeam.wire import codec
 
     given = [collections] if isinstance(collections, Collection) else collections
     admission = Admission()
-    admit_frames(codec.joined(list(messages)), {one.digest: one for one in given}, "", admission)
+    admit_frames(codec.joined(list(messages)), by_wire_digest(given), "", admission)
     return admission
 
 

@@ -13,6 +13,7 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
+from ldpbeam.slice_support import SLICE_BYTES
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import varint
 
@@ -47,7 +48,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class ReportColumns:
-    """Admitted reports of one collection and one epoch."""
+    """Admitted reports of one collection and one epoch; see :func:`ldpbeam.slice_support.with_slices` of what payloads are."""
 
     digest: int
     epoch: int
@@ -56,6 +57,20 @@ class ReportColumns:
 
     def __len__(self) -> int:
         return len(self.payloads)
+
+
+def as_sent(collection: Collection, columns: ReportColumns) -> list[ReportColumns]:
+    """Admitted columns as devices sent them: for each digest the plain payloads, in the order they had."""
+    if not collection.slices:
+        return [columns]
+    width = columns.payloads.shape[1] - SLICE_BYTES
+    digests = np.ascontiguousarray(columns.payloads[:, width:]).view("<u8")[:, 0]
+    sent = []
+    for digest in np.unique(digests):
+        rows = np.flatnonzero(digests == digest)
+        payloads = read_only(np.ascontiguousarray(columns.payloads[rows, :width]))
+        sent.append(ReportColumns(int(digest), columns.epoch, columns.report_ids[rows], payloads))
+    return sent
 
 
 class Parts(tuple[ReportColumns, ...]):

@@ -67,7 +67,7 @@ def result_of_epoch(
 
 def count_support(collection: Collection, parts: Iterable[ReportColumns]) -> Support:
     """Stage 3: count reports, from zero."""
-    counter = collection.protocol.counter
+    counter = collection.counter
     total = Support.zero_of(counter)
     for columns in parts:
         total.add(columns.payloads, counter)

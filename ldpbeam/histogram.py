@@ -10,8 +10,10 @@ import numpy as np
 from ldpbeam.accounting import ON_TIME, Account, CountedEpoch
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import Slice
 from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
+from ldpbeam.slice_support import SlicedSupport
 from ldpbeam.support import Support
 
 OK = "ok"
@@ -31,6 +33,12 @@ class AttributeHistogram:
 
 
 @dataclass(frozen=True, eq=False)
+class SliceHistogram:
+    slice: Slice
+    attributes: tuple[AttributeHistogram, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class EpochHistogram:
     digest: int
     epoch: int
@@ -43,6 +51,7 @@ class EpochHistogram:
     withheld: str = ""
     position: Mapping[str, int] | None = None
     indicators: tuple[Indicator, ...] = ()
+    slices: tuple[SliceHistogram, ...] = ()  # but for the whole
 
 
 def estimate_counted(
@@ -53,7 +62,7 @@ def estimate_counted(
     support = counted.support
     if support is not None and not isinstance(support, Support):
         # Here, and gone when this returns: so there is one such table, however many epochs there are.
-        support = support.counted(collection.protocol.counter)
+        support = support.counted(collection.counter)
     if support is None or withheld:
         reports = support.reports if support else 0
         bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
@@ -61,7 +70,8 @@ def estimate_counted(
         bare = estimate_epoch(collection, counted.epoch, support)
     signs: tuple[Indicator, ...] = ()
     if support and support.reports >= collection.min_reports:
-        signs = indicators(collection.protocol, support, counted.account)
+        whole = support.whole() if isinstance(support, SlicedSupport) else support
+        signs = indicators(collection.protocol, whole, counted.account)
     return replace(
         bare,
         indicators=signs,
@@ -76,10 +86,28 @@ def estimate_counted(
 
 
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
-    """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
+    """Stage 4: support counts, unbiased estimates, standard errors, intervals; of the whole and by slice."""
+    if not isinstance(support, SlicedSupport):
+        attributes = _attributes(collection, collection.digest, epoch, support)
+        return EpochHistogram(collection.digest, epoch, support.reports, attributes)
+    whole = support.whole()
+    slices = tuple(
+        SliceHistogram(
+            slice_, _attributes(collection, collection.slice_digest(slice_), epoch, support.of(digests))
+        )
+        for slice_, digests in collection.published_slices.items()
+    )
+    attributes = _attributes(collection, collection.digest, epoch, whole)
+    return EpochHistogram(collection.digest, epoch, whole.reports, attributes, slices=slices)
+
+
+def _attributes(
+    collection: Collection, digest: int, epoch: int, support: Support
+) -> tuple[AttributeHistogram, ...]:
+    """The histogram of each attribute; ties of few counts follow from the digest of the slice."""
     protocol = collection.protocol
     rows = [part.estimator.size for part in protocol.parts]
-    ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
+    ties = np.split(tie_breakers(digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
     attributes = []
     counted = protocol.counter.part_counts(support.counts, support.reports)
     for part, (counts, reports), split in zip(collection.estimators, counted, ties, strict=True):
@@ -90,18 +118,25 @@ def estimate_epoch(collection: Collection, epoch: int, support: Support) -> Epoc
             estimates = part.estimate(counts, reports, split)
             cells = counts if estimates.distribution is not None else None
             attributes.append(AttributeHistogram(reports, supported, estimates, counts=cells))
-    return EpochHistogram(collection.digest, epoch, support.reports, tuple(attributes))
+    return tuple(attributes)
 
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:
     """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
     if not histogram.attributes:
         return histogram
-    parts = collection.estimators
-    done = tuple(
+    slices = tuple(
+        replace(one, attributes=_consistent(collection, one.attributes)) for one in histogram.slices
+    )
+    return replace(histogram, attributes=_consistent(collection, histogram.attributes), slices=slices)
+
+
+def _consistent(
+    collection: Collection, attributes: tuple[AttributeHistogram, ...]
+) -> tuple[AttributeHistogram, ...]:
+    return tuple(
         replace(one, consistent=part.consistent(collection.consistency, one.estimates))
         if one.estimates is not None
         else one
-        for part, one in zip(parts, histogram.attributes, strict=True)
+        for part, one in zip(collection.estimators, attributes, strict=True)
     )
-    return replace(histogram, attributes=done)

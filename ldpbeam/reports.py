@@ -32,6 +32,7 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.slice_support import with_slices
 from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 
 _SMALL = 1024
@@ -110,7 +111,15 @@ def admit_frames(
     base: int = 0,
     arrivals: Ints | None = None,
 ) -> None:
-    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
+    """Judge records, whatever their bytes.
+
+    Args:
+        frames, base, arrivals: as in :func:`ldpbeam.wire.codec.parse`.
+        collections: by every digest that a report can carry, see
+            :func:`ldpbeam.collection.distinct_collections.by_wire_digest`.
+        source: of the records, for rejections.
+        admission: what is said about them is added to it.
+    """
     rows, batches, malformed = parse(frames, base, arrivals)
     admission.reject_places(Reason.MALFORMED, source, malformed)
     admit_batches(batches, collections, source, admission)
@@ -176,10 +185,13 @@ def admit_even_rows(
 def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admission: Admission) -> bool:
     """Admit all reports if nothing is to be said about any of them; else leave things as they are."""
     n, width = rows.payloads.shape
-    if not n or not (_all_same(rows.digest) and _all_same(rows.epoch)):
+    if not n or not _all_same(rows.epoch):
         return False
-    collection, epoch = collections.get(int(rows.digest[0])), int(rows.epoch[0])
-    if collection is None or width != collection.protocol.device.payload_size:
+    known, bases = _bases(rows.digest, collections)
+    if not (known.all() and _all_same(bases)):
+        return False
+    collection, epoch = collections[int(bases[0])], int(rows.epoch[0])
+    if width != collection.protocol.device.payload_size:
         return False
     if epoch_at_fault(collection, epoch, admission.written_by):
         return False
@@ -187,6 +199,8 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
     if collection.protocol.counter.check(payloads).any():
         return False
     admission.read[collection.digest_hex, epoch] += n
+    if collection.slices:
+        payloads = with_slices(payloads, rows.digest)
     admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
     return True
 
@@ -211,9 +225,9 @@ def _attributed(
             admission.read[key] += which.size if sizes is None else int(sizes[which].sum())
             admission.reject(key, _refused(reason, source, records, which, sizes))
 
-    known = _among(records.digest, collections)
+    known, bases = _bases(records.digest, collections)
     refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(among & ~known))
-    for digest, chosen in _groups(records.digest, np.flatnonzero(among & known)):
+    for digest, chosen in _groups(bases, np.flatnonzero(among & known)):
         collection = collections[digest]
         nowhere: Key = (collection.digest_hex, None)
         epochs = records.epoch[chosen]
@@ -238,11 +252,18 @@ def _attributed(
             yield collection, epoch, group
 
 
-def _among(digests: Uints, collections: Mapping[int, Collection]) -> Flags:
-    """Which digests are of a known collection; records that lie together are mostly of one."""
-    if digests.size and (digests == digests[0]).all():
-        return np.full(digests.size, int(digests[0]) in collections)
-    return np.isin(digests, np.array(list(collections), np.uint64))
+def _bases(digests: Uints, collections: Mapping[int, Collection]) -> tuple[Flags, Uints]:
+    """Which digests are of a known collection or slice, and the digest of the collection of each of these."""
+    if not digests.size or not collections:
+        return np.zeros(digests.size, bool), digests
+    if _all_same(digests):  # as of records that lie together
+        collection = collections.get(int(digests[0]))
+        base = digests[:1] if collection is None else np.array([collection.digest], np.uint64)
+        return np.full(digests.size, collection is not None), np.broadcast_to(base, digests.shape)
+    keys = np.array(sorted(collections), np.uint64)
+    of = np.array([collections[int(key)].digest for key in keys], np.uint64)
+    at = np.minimum(np.searchsorted(keys, digests), keys.size - 1)
+    return keys[at] == digests, of[at]
 
 
 def _refused(
@@ -269,6 +290,9 @@ def _admit_columns(
     key: Key = (collection.digest_hex, columns.epoch)
     ids, payloads = columns.report_ids, read_only(columns.payloads)
     codes, rows = collection.protocol.counter.check(payloads), None
+    if collection.slices:
+        came_with = records.digest[which]
+        payloads = with_slices(payloads, came_with if sizes is None else np.repeat(came_with, sizes))
     if codes.any():
         for code in CheckCode:
             bad = np.flatnonzero(codes == code)

@@ -83,11 +83,11 @@ class Support:
 
         return cls(np.zeros(length, np.int64), 0, np.zeros(signs, np.int64))
 
-    @classmethod
-    def zero_of(cls, counter: SupportCounter) -> Support:
-        return cls.zero(counter.counts_length, counter.signs_length)
+    @staticmethod
+    def zero_of(counter: SupportCounter) -> Support:
+        return counter.zero()
 
-    def add(self, payloads: Bytes, counter: SupportCounter) -> Support:
+    def add(self, payloads: Bytes, counter: Any) -> Support:
         """Count admitted payloads, uint8 (n, payload size), into this one and return it."""
         counter.add_reports(payloads, self.counts, self.signs)
         self.reports += len(payloads)
@@ -99,6 +99,9 @@ class Support:
         self.reports += other.reports
         self.signs += other.signs
         return self
+
+    def copy(self) -> Support:
+        return type(self).zero(self.counts.size, self.signs.size).merge(self)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, int, Any]]:
         """Cells in the narrowest type that holds them, as pickles of a large table are copied."""
@@ -120,7 +123,7 @@ class Support:
 
 
 class SupportCounter(Protocol):
-    """What counting takes of a protocol's counter, see :class:`ldpbeam.protocols.counter.Counter`."""
+    """What counting takes of :class:`ldpbeam.protocols.counter.Counter`, or of a counter of slices."""
 
     @property
     def counts_length(self) -> int: ...
@@ -128,14 +131,8 @@ class SupportCounter(Protocol):
     @property
     def signs_length(self) -> int: ...
 
-    def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """Add admitted payloads in place.
-
-        Args:
-            payloads: uint8 (n, payload_size).
-            counts: int64, added to.
-            signs: int64, added to: numbers that tell of forged reports.
-        """
+    def zero(self) -> Support:
+        """The support of no report."""
         ...
 
 
@@ -205,7 +202,7 @@ def merged(
         return _with_waiting(total, more, counter)
     if isinstance(total, UncountedReports):
         total = total.counted(counters[total.digest])
-    return (total or Support.zero(more.counts.size, more.signs.size)).merge(more)
+    return more.copy() if total is None else total.merge(more)
 
 
 def _with_waiting(

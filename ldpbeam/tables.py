@@ -7,15 +7,17 @@ too. Sums of raw estimates have no bias, if the values were chosen without looki
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import COLUMN, WHOLE
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.histogram import EpochHistogram
+from ldpbeam.histogram import EpochHistogram, SliceHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
 
 CUMULATIVE = ("cumulative", "cumulative_ci_low", "cumulative_ci_high")
@@ -216,6 +218,33 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         **(cumulative() if CUMULATIVE[0] in fixed["schema"].names else {}),
     }
     return pa.table(columns, schema=fixed["schema"])
+
+
+def slice_columns(collection: Collection) -> list[str]:
+    """The columns of the dimensions of slices; none without slices."""
+    return [COLUMN + one.name for one in collection.slices.dimensions]
+
+
+def table_by_slice(
+    collection: Collection, histogram: EpochHistogram, table: Callable[[EpochHistogram], Any]
+) -> Any:
+    """A table of the whole and of each slice, with a column for each dimension; null where it is summed over.
+
+    Args:
+        collection, histogram: of the epoch.
+        table: the table of one histogram, whatever it is a slice of.
+    """
+    import pyarrow as pa
+
+    names = [one.name for one in collection.slices.dimensions]
+    parts = []
+    for one in (SliceHistogram(WHOLE, histogram.attributes), *histogram.slices):
+        rows, labels = table(replace(histogram, attributes=one.attributes)), dict(one.slice)
+        for place, name in enumerate(names):
+            column = pa.repeat(pa.scalar(labels.get(name), pa.string()), rows.num_rows)
+            rows = rows.add_column(place, pa.field(COLUMN + name, pa.string()), column)
+        parts.append(rows)
+    return pa.concat_tables(parts)
 
 
 def numbers(column: Floats | Sequence[float]) -> Any:

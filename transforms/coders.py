@@ -21,14 +21,16 @@ from apache_beam import coders
 from numpy.typing import NDArray
 
 from ldpbeam.admission import Parts, ReportColumns
+from ldpbeam.slice_support import SlicedSupport
 from ldpbeam.support import NARROW_TYPES, Support, UncountedReports, narrowed
 
 from .sources.chunks import Piece
 
 _HEAD = struct.Struct("<QqQQ")
 _SUPPORT = struct.Struct("<QQB")
-_UNCOUNTED = len(NARROW_TYPES)
-"""In the place of a width: payloads follow."""
+_COUNT = struct.Struct("<Q")
+_UNCOUNTED, _SLICED = len(NARROW_TYPES), len(NARROW_TYPES) + 1
+"""In the place of a width: payloads follow, or rows of slices."""
 
 
 class ReportColumnsCoder(coders.Coder):
@@ -78,13 +80,30 @@ class PartsCoder(coders.Coder):
 
 
 class SupportCoder(coders.Coder):
-    """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
+    """Reports, number of cells, width; then the cells in the narrowest type that holds them.
+
+    In front of the cells of slices: reports, slices, a mark; the cells of a slice; digests, reports of each.
+    """
 
     def encode(self, value: Support) -> bytes:
+        if isinstance(value, SlicedSupport):
+            head = _SUPPORT.pack(value.reports, value.digests.size, _SLICED) + _COUNT.pack(
+                value.rows.shape[1]
+            )
+            sizes = value.digests.astype("<u8").tobytes() + value.sizes.astype("<i8").tobytes()
+            return head + sizes + _cells(value.counts, 0) + _cells(value.signs, 0)
         encoded = _cells(value.counts, value.reports)
         return encoded + _cells(value.signs, 0) if value.signs.size else encoded
 
     def decode(self, encoded: bytes | memoryview) -> Support:
+        reports, slices, code = _SUPPORT.unpack_from(encoded)
+        if code == _SLICED:
+            (cells,), at = _COUNT.unpack_from(encoded, _SUPPORT.size), _SUPPORT.size + _COUNT.size
+            digests = np.frombuffer(encoded, "<u8", slices, at).astype(np.uint64)
+            sizes = np.frombuffer(encoded, "<i8", slices, at + digests.nbytes).astype(np.int64)
+            counts, _, end = _read_cells(encoded, at + 2 * digests.nbytes)
+            rows = counts.reshape(slices, cells)
+            return SlicedSupport(digests, rows, sizes, _read_cells(encoded, end)[0])
         counts, reports, end = _read_cells(encoded, 0)
         signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
         return Support(counts, reports, signs)
@@ -149,7 +168,8 @@ def register_coders() -> None:
     """Tell Beam; idempotent, and needed in every process that encodes."""
     coders.registry.register_coder(ReportColumns, ReportColumnsCoder)
     coders.registry.register_coder(Parts, PartsCoder)
-    coders.registry.register_coder(Support, SupportCoder)
+    for kind in (Support, SlicedSupport):
+        coders.registry.register_coder(kind, SupportCoder)
     coders.registry.register_coder(Piece, PieceCoder)
 
 

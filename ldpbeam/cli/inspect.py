@@ -54,6 +54,7 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
 def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
     """Lines that describe the first records of a file or folder."""
+    from ldpbeam.collection.distinct_collections import by_wire_digest
     from ldpbeam.collection.file import load_collection
     from ldpbeam.job.matching import match_path
 
@@ -67,7 +68,7 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     if _is_rejects(files[0]):
         yield from _rejects(files, limit)
         return
-    collections = {c.digest: c for c in map(load_collection, collection_files)}
+    collections = by_wire_digest(map(load_collection, collection_files))
     yield from islice(_records(files, collections), limit)
 
 

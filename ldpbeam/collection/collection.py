@@ -35,7 +35,7 @@ from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.estimator import EVERYONE, Result
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.shuffling.randomiser import without_devices
-from ldpbeam.support import SupportProbabilities
+from ldpbeam.support import SupportCounter, SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
 __all__ = ["Attribute", "Collection", "digest_hex"]
@@ -232,6 +232,15 @@ class Collection:
         ahead = self.epochs.start(0) - self.opens(0)
         return min(self.epochs.index(seconds + ahead), self.epochs.count - 1)
 
+    @cached_property
+    def counter(self) -> SupportCounter:
+        """What counts admitted reports: the protocol's counter, for each slice where there are slices."""
+        if not self.slices:
+            return self.protocol.counter
+        from ldpbeam.slice_support import SliceCounter  # devices have no numpy
+
+        return SliceCounter(self.protocol.counter, len(self.slices.combinations))
+
     @property
     def histograms(self) -> tuple[tuple[str, Domain], ...]:
         """(attribute, domain) of each histogram of an epoch; one without a name for most collections."""
@@ -344,6 +353,15 @@ class Collection:
     def slice_digests(self) -> dict[int, Slice]:
         """The combination of labels of each digest that a report can carry, besides the collection's own."""
         return {self.slice_digest(one): one for one in self.slices.combinations}
+
+    @cached_property
+    def published_slices(self) -> dict[Slice, tuple[int, ...]]:
+        """The slices that a result has besides the whole, with the digests of reports that each holds."""
+        held: dict[Slice, list[int]] = {one: [] for one in self.slices.published if one}
+        for digest, combination in self.slice_digests.items():
+            for one in {combination, *((pair,) for pair in combination)}:
+                held[one].append(digest)
+        return {one: tuple(digests) for one, digests in held.items()}
 
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Callable, Sequence
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.distinct_collections import by_wire_digest
 from ldpbeam.collector.checks import judge
 from ldpbeam.collector.gather import Gather, RequestCounts
 from ldpbeam.collector.server import BACKLOG, Collector, Limits
@@ -27,7 +28,7 @@ def serve(
     listening: Callable[[str, int], None],
 ) -> RequestCounts:
     """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does."""
-    by_digest = {collection.digest: collection for collection in collections}
+    by_digest = by_wire_digest(collections)
     judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
     keep_what_is_loaded()
     _raise_file_limit(limits.connections + BACKLOG + _FILES)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Generic
 
+from ldpbeam.collection.distinct_collections import by_wire_digest
 from ldpbeam.engine.publication import DueResult, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.sources.source import Message, MessageSource
@@ -51,7 +52,7 @@ class LocalStream(Generic[Message]):
         self._config = config
         self._source = source
         self._wait = wait
-        self.collections = {c.digest: c for c in config.collections}
+        self.collections = by_wire_digest(config.collections)
         self._schedules = {
             c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
             for c in config.collections

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.admission import Admission, ReportColumns, by_epoch
-from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.source import IncomingMessage, MessageSource
 from ldpbeam.engine.storage.landing import Landing
@@ -75,7 +75,7 @@ def _mended(number: int, stream: LocalStream[IncomingMessage]) -> Segment | None
     for place, reason, message in stream.state.refused(number):
         if reason not in MENDABLE:
             continue
-        was, now = _was(message, reason), _judge(message, stream.collections)
+        was, now = _was(message, reason, stream.collections), _judge(message, stream.collections)
         if any(rejection.reason in MENDABLE for rejection in now.rejections):
             continue
         places.add((number, place))
@@ -89,12 +89,13 @@ def _mended(number: int, stream: LocalStream[IncomingMessage]) -> Segment | None
     return Segment(stream.watermark, entries=entries, admitted=columns, replayed=frozenset(places))
 
 
-def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
+def _was(message: bytes, reason: Reason, collections: Mapping[int, Collection]) -> Counter[tuple[Key, str]]:
     """What a wholly refused message was counted as."""
     rows, batches, _ = codec.parse(codec.joined([message]))
     count = max(int(batches.ids_length[0]) >> 3, 1) if batches else 1
     digest = int(batches.digest[0]) if batches else int(rows.digest[0])
-    key: Key = ("", None) if reason is Reason.UNKNOWN_COLLECTION else (digest_hex(digest), None)
+    unknown = reason is Reason.UNKNOWN_COLLECTION
+    key: Key = ("" if unknown else collections[digest].digest_hex, None)
     return Counter({(key, "read"): count, (key, f"rejected.{reason.value}"): count})
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.protocols.completeness import require_complete
+from ldpbeam.support import Support
 
 
 class Counter(ABC):
@@ -55,6 +56,10 @@ class Counter(ABC):
     def signs_length(self) -> int:
         """The number of cells of ``signs``; 0 where none are counted."""
         return 0
+
+    def zero(self) -> Support:
+        """The accumulators of no report."""
+        return Support.zero(self.counts_length, self.signs_length)
 
     def support_counts(self, counts: Ints) -> Ints:
         """The count behind each number of a result, int64, from ``counts``: here the cells themselves."""

@@ -40,6 +40,9 @@ class Digits:
     counts_length = 4
     signs_length = 1
 
+    def zero(self) -> Support:
+        return Support.zero(self.counts_length, self.signs_length)
+
     def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
         np.add.at(counts, payloads[:, 0], 1)
         signs += (payloads[:, 0] == 3).sum()

@@ -13,6 +13,7 @@ import numpy as np
 from ldpbeam.accounting import Entry
 from ldpbeam.admission import Admission, Parts, Rejection, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.distinct_collections import by_wire_digest
 from ldpbeam.reports import admit_even_rows, admit_frames, admit_rows
 from ldpbeam.wire.codec import EvenRows
 
@@ -37,7 +38,7 @@ putting parts together would copy them."""
 
 def admit_reports(collections: Sequence[Collection]) -> beam.ParDo:
     """:class:`AdmitPieces` with the types of its outputs."""
-    admit = beam.ParDo(AdmitPieces({c.digest: c for c in collections}))
+    admit = beam.ParDo(AdmitPieces(by_wire_digest(collections)))
     outputs: dict[str, Any] = {COLUMNS: EpochParts, REJECTED: RejectedRow, ACCOUNTING: Entry}
     return admit.with_output_types(Any, **outputs).with_outputs(*outputs)
 
@@ -50,6 +51,7 @@ class AdmitPieces(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes."""
 
     def __init__(self, collections: Mapping[int, Collection]) -> None:
+        """``collections`` as of :func:`ldpbeam.reports.admit_frames`."""
         self._collections = dict(collections)
         self._read = self._admitted = self._late = 0
         self._warned = False
@@ -88,7 +90,7 @@ class AdmitPieces(beam.DoFn):
                 "or Beam's counters reports_rejected_…; %d came later than allowed_lateness allows, see the "
                 "accounts [W-TRANSFORM-NOTHING]",
                 self._read,
-                ", ".join(f"{one.name} ({one.digest_hex})" for one in self._collections.values()),
+                ", ".join({f"{one.name} ({one.digest_hex})": 1 for one in self._collections.values()}),
                 rejected,
                 self._late,
             )

@@ -20,7 +20,7 @@ class CountSupportOfEach(beam.CombineFn):
     """The support counts of batches, for several collections; all reports of a key are of one of them."""
 
     def __init__(self, collections: Sequence[Collection]) -> None:
-        self._counters = {c.digest: c.protocol.counter for c in collections}
+        self._counters = {c.digest: c.counter for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:
         """Nothing; of which collection it is, nobody knows yet."""

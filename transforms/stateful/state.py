@@ -50,7 +50,7 @@ class ShardCount:
 
 
 def counters(schedules: Schedules) -> dict[str, SupportCounter]:
-    return {digest: schedule.collection.protocol.counter for digest, schedule in schedules.items()}
+    return {digest: schedule.collection.counter for digest, schedule in schedules.items()}
 
 
 # --- what a step remembers of a key besides its bag, and the two timers that wake it up
