@@ -109,7 +109,7 @@ def init(  # noqa: PLR0913 - an argument for each option
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
     from ldpbeam.planning.plan import make_plan
-    from ldpbeam.planning.sentences import described, interval_words
+    from ldpbeam.planning.sentences import ROUND_NUMBERS, described, interval_words
     from ldpbeam.protocols.estimator import Result
 
     if file.exists() or file.is_symlink():
@@ -146,6 +146,8 @@ def init(  # noqa: PLR0913 - an argument for each option
     except FileExistsError:
         raise _exists(file) from None
     say(f"{file}: {described(row)}, {interval_words(row, made.needs)}")
+    if about.domain.has_order and not about.mean:
+        say(f"For medians and other quantiles of values in an order: ldpbeam plan --ordered. {ROUND_NUMBERS}")
     quoted = shlex.quote(str(file))
     trial = min(present, _LARGEST_TRIAL)
     following = [

@@ -435,9 +435,11 @@ def _multiples(domain: Domain, entry: _Entry) -> tuple[int, ...]:
     top = Fraction(domain.size - 1 if domain.maximum is None else domain.maximum)
     if domain.labels is not None or (domain.maximum is None and step.denominator != 1):
         raise entry.fail("has no such multiples among the values", "List values: atoms: [60, 120].")
-    if step <= 0 or not 2 <= 2 * (top // step) <= domain.size:
-        raise entry.fail("must name one value at least, and half of them at most", "Choose another step.")
-    places = {domain.index_of_number(step * i) for i in range(1, top // step + 1)}
+    named = top // step if step > 0 else 0
+    if not 2 <= 2 * named <= domain.size:
+        why = "more than half of the values" if named else "no value above 0"
+        raise entry.fail(f"names {why}", "Choose another step.")
+    places = {domain.index_of_number(step * i) for i in range(1, named + 1)}
     return tuple(sorted(places - {domain.size - 1}))
 
 

@@ -12,6 +12,11 @@ from ldpbeam.planning.quantity import RANKED, interval, quantity
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
+ROUND_NUMBERS = (
+    "Round numbers that many devices hold, such as 60 minutes, belong in the domain's atoms, or limits near "
+    "them miss the truth. When in doubt write atoms: {every: 60}: it makes limits about 9 % wider."
+)
+
 
 def _percent(rate: DrawnAnew) -> str:
     """A rate in per cent, or the range of it."""
@@ -157,9 +162,7 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
     if row.setting.parameters.hash_family == "interval":
         yield (
             "Reports name stretches of neighbouring values, so no single value is estimated. For single "
-            "values plan without --ordered. Round numbers that many devices hold, such as 60 minutes, "
-            "belong in the domain's atoms, or limits near them miss the truth. When in doubt write atoms: "
-            "{every: 60}: it makes limits about 9 % wider."
+            f"values plan without --ordered. {ROUND_NUMBERS}"
         )
 
 

@@ -128,9 +128,15 @@ def _versions() -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=256)
 def _collection_record(collection: Collection) -> CollectionRecord:
-    """Made once for the same reason; the levels of privacy in it are worked out each time."""
+    return _record_once(
+        collection, tuple((domain.ordered, domain.atoms) for _, domain in collection.histograms)
+    )
+
+
+@lru_cache(maxsize=256)
+def _record_once(collection: Collection, _differences: object) -> CollectionRecord:
+    """Made once for the same reason; collections that differ in order or atoms alone are equal."""
     return CollectionRecord.from_record(collection_entry(collection))
 
 

@@ -92,6 +92,14 @@ class CollectionData:
         return self.histogram.result is Result.DISTRIBUTION
 
     @property
+    def declares_atoms(self) -> bool:
+        """Whether values are named that many devices share; labels have no round numbers."""
+        record = self.collection.definition or {"attributes": ()}
+        own = {one["name"]: one["domain"] for one in record["attributes"]}
+        domain = own.get(self.histogram.attribute, record.get("domain"))
+        return domain is None or bool(domain.get("atoms") or domain["labels"])
+
+    @property
     def reach(self) -> str:
         """Where the values of a mean lie: `0 … 100`."""
         return f"0 … {count(max(self.size - 1, 0))}"

@@ -26,9 +26,12 @@ def _curve(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) 
     """The share of the devices at each value or below it."""
     places = drawn_places(len(snapshot.values), detail.bins)
     marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
+    band = "The band holds the share at one value in 95 of 100 cases, not all of the curve at once."
+    if not data.declares_atoms:
+        band += " No atoms are declared: near a round number that many devices hold it is too narrow."
     text = CurveText(
         f", from {plural(snapshot.n, 'report')}",
-        "The band holds the share at one value in 95 of 100 cases, not all of the curve at once.",
+        band,
         "share up to the value",
         "95 % limits",
     )

@@ -64,6 +64,12 @@ def test_labels_become_a_collection_that_plan_recommends(tmp_path: Path) -> None
     planned = tmp_path / "planned.yaml"
     call("plan", "--domain", labels, *needs, "--name", "colours", "--output", planned)
     assert planned.read_text() == (tmp_path / "colours.yaml").read_text()
+    assert "atoms" not in call("init", tmp_path / "b.yaml", "--domain", labels, "--devices", 99).output
+    (tmp_path / "minutes.yaml").write_text(
+        "name: m\ndomain: {range: {max: 240, buckets: 60}}\nprotocol: grr\nepsilon: 1\nepoch: {length: 1d}"
+    )
+    done = call("init", tmp_path / "a.yaml", "--domain", tmp_path / "minutes.yaml", "--devices", 20_000)
+    assert "plan --ordered" in done.output and "atoms: {every: 60}" in done.output
     again = written(tmp_path / "again.yaml", "--domain", labels, "--devices", 20_000, "--name", "colours")
     assert again.digest == collection.digest
 

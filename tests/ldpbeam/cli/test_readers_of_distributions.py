@@ -53,6 +53,7 @@ epsilon_first: 1.0
 epoch: {length: 1d, origin: 2026-01-01T00:00:00Z, count: 30}
 min_reports: 100
 """
+WITH_ATOMS = YAML.replace("60}}", "60}, atoms: {every: 60}}")
 EPOCHS, DEVICES = 3, 3000
 ESTIMATED = ("estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "ci_low_all", "ci_high_all")
 
@@ -71,9 +72,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("distribution"), (DEVICES,) * EPOCHS)
 
 
-def made(folder: Path, devices: tuple[int, ...]) -> Path:
+def made(folder: Path, devices: tuple[int, ...], definition: str = YAML) -> Path:
     """The results of three epochs, whose values rise from the second to the third, and their truth."""
-    (folder / "c.yaml").write_text(YAML)
+    (folder / "c.yaml").write_text(definition)
     rng = np.random.default_rng(6)
     rows = ["device,epoch,value"]
     for epoch, number in enumerate(devices):
@@ -319,7 +320,7 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
 
 
 def test_reports_weigh_alike_where_that_is_asked(tmp_path: Path) -> None:
-    out = made(tmp_path, (400, 1200, 800)) / "out"
+    out = made(tmp_path, (400, 1200, 800), WITH_ATOMS) / "out"
     collection, cells = ldpbeam.load_collection(tmp_path / "c.yaml"), ldpbeam.read_counts(out).to_pylist()
     fit = fit_period(collection.estimators[0], [np.array(row["counts"]) for row in cells[:2]], "reports")
     summaries = ldpbeam.read_summaries(out).to_pylist()
@@ -455,6 +456,13 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     told("compare", run / "out", tmp_path / "other")
     shutil.rmtree(tmp_path / "other" / "summaries")
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
+
+
+def test_the_page_says_where_no_atoms_are_declared(run: Path, tmp_path: Path) -> None:
+    declared = made(tmp_path, (400,), WITH_ATOMS)
+    for folder, lacking in ((run, True), (declared, False)):
+        told("report", folder / "out", "--page", tmp_path / "page.html")
+        assert ("No atoms are declared" in (tmp_path / "page.html").read_text()) == lacking
 
 
 def test_inspect_check_and_explain(run: Path) -> None:

@@ -25,6 +25,7 @@ from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
 from ldpbeam.sums.sum_errors import sum_errors
 from tests.conftest import FALSE_ALARM_SUITE
+from tests.narrow import present
 
 Z = norm.ppf(0.975)
 RANGE = """
@@ -244,7 +245,7 @@ def test_reports_weigh_alike_as_if_they_were_of_one_epoch() -> None:
     reports = [ldpbeam.simulate(collection, ldpbeam.Index(v), epoch=day, seed=day) for day, v in values]
     table, groups = ldpbeam.estimate(collection, reports), {"few": [0, 1], "many": range(6)}
     support, n = table["support"].to_numpy().reshape(3, 12), table["n"].to_numpy().reshape(3, 12)
-    law = collection.estimators[0].support
+    law = present(collection.estimators[0].support)
     single = (support[:2].sum(axis=0) / n[:2].sum(axis=0) - float(law.other)) / float(law.gap)
     wanted = [single[:2].sum(), single[:6].sum()]
     found = ldpbeam.group_shares(collection, table, groups, every=2, weight="reports")[:2]
