@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -34,6 +34,7 @@ class Policy:
     spread: float = 0.0
     max_jump: float = inf  # a device in memory has no report to lose, and trusts every clock
     clock: Callable[[], float] = time.time
+    slice: Mapping[str, str] | None = None
 
 
 class Device:
@@ -76,6 +77,7 @@ class Device:
         sentinel: Path | str | None = None,
         max_jump: float = 400 * 86400.0,
         clock: Callable[[], float] = time.time,
+        slice: Mapping[str, str] | None = None,
     ) -> Device:
         """The device whose state is in a folder, or a new one where there never was a state.
 
@@ -102,11 +104,13 @@ class Device:
             max_jump: seconds by which an epoch, or the clock, may be after the last one. A larger jump is
                 refused at first, and believed once the clock has shown such times for a day.
             clock: a function that gives the seconds since 1970.
+            slice: labels that every report says in clear, by dimension of the collection's ``slices``, unless
+                :meth:`report` is given others.
 
         Raises:
-            DeviceError: the state is lost, damaged, older than it was or of another version, or was kept with
-                the other ``memo``; the person has withdrawn; another process holds the folder for long; this
-                Python has no SQLite; the disk is full or refuses.
+            DeviceError: the slice is none of the collection's; the state is lost, damaged, older than it was
+                or of another version, or was kept with the other ``memo``; the person has withdrawn; another
+                process holds the folder for long; this Python has no SQLite; the disk is full or refuses.
             ValueError: ``budget``, ``at_cap``, ``memo`` or ``spread`` is none of the values above.
         """
         if budget is not None and not 0 < budget < inf:
@@ -115,8 +119,10 @@ class Device:
             raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
         if not spread >= 0:
             raise ValueError("a spread is 0 or a positive number of seconds")
+        if slice is not None:
+            collection.slices.of_device(slice)
         folder = DeviceFolder(Path(path), None if sentinel is None else Path(sentinel))
-        policy = Policy(Budget(budget, at_cap), spread, max_jump, clock)
+        policy = Policy(Budget(budget, at_cap), spread, max_jump, clock, slice)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
             with folder.transaction() as records:
@@ -124,13 +130,15 @@ class Device:
         return cls(collection, folder, draws, policy, outbox)
 
     @classmethod
-    def ephemeral(cls, collection: Collection) -> Device:
+    def ephemeral(cls, collection: Collection, slice: Mapping[str, str] | None = None) -> Device:
         """A device that ends with the process: for tests and audits, never for people's values.
 
         It draws from the operating system. A new one for the same value draws new permanent responses, as
         after a loss of the state.
         """
-        return cls(collection, MemoryStorage(), StoredDraws(collection), Policy(), 0)
+        if slice is not None:
+            collection.slices.of_device(slice)
+        return cls(collection, MemoryStorage(), StoredDraws(collection), Policy(slice=slice), 0)
 
     @property
     def outbox(self) -> Outbox:
@@ -173,7 +181,9 @@ class Device:
         """
         self._storage.withdraw()
 
-    def report(self, value: Any, epoch: SupportsIndex | None = None) -> bytes | None:
+    def report(
+        self, value: Any, epoch: SupportsIndex | None = None, *, slice: Mapping[str, str] | None = None
+    ) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
 
         None, which is nothing to send, in an epoch that is none of the device's own: where the collection has
@@ -195,16 +205,19 @@ class Device:
                 0.7) or a text of a number; or an :class:`ldpbeam.Index`, which is the place in the domain.
                 For several attributes a sequence of these, or a mapping by name.
             epoch: index; None for the one that the clock shows.
+            slice: the labels of this report, for each dimension of the collection's ``slices``; None for
+                those that :meth:`open` was given. Nothing but the digest of the report depends on them.
 
         Raises:
             TypeError: the epoch is no integer.
-            DeviceError: the value is none of the domain's; the epoch is none of the collection's, was
-                reported or passed over, or lies too far after the last one; the budget is spent; the person
-                has withdrawn; the state is lost or damaged; the disk refuses.
+            DeviceError: the value is none of the domain's; the slice is none of the collection's; the epoch
+                is none of the collection's, was reported or passed over, or lies too far after the last one;
+                the budget is spent; the person has withdrawn; the state is lost or damaged; the disk refuses.
 
-        No text contains the value.
+        No text contains the value, or a label of the slice.
         """
         values = value_of(self._collection, value)
+        digest = self._digest_of(slice)
         now = self._policy.clock()
         asked = self._asked_epoch(epoch, now)
         with self._storage.transaction() as records:
@@ -215,9 +228,9 @@ class Device:
             self._require_open_epoch(records, entry, asked, now, timed=epoch is None)
             back = reported_epochs.goes_back(entry, asked)
             drawn = self._draw(records, entry, values, asked)
-            message = None if drawn is None else self._last_report.message(drawn, asked)
+            message = None if drawn is None else self._last_report.message(drawn, asked, digest)
             noise = drawn is not None and drawn.noise
-            self._last_report.keep(reported_epochs.add(entry, asked), message, values, noise=noise)
+            self._last_report.keep(reported_epochs.add(entry, asked), message, values, digest, noise=noise)
             if epoch is None:
                 # The time of a clock that was ahead would hide its next jump.
                 state = records.state
@@ -225,6 +238,10 @@ class Device:
             self._put_into_outbox(records, message, asked, now, back=back)
             records.save()
         return message
+
+    def _digest_of(self, given: Mapping[str, str] | None) -> int:
+        said = self._policy.slice if given is None else given
+        return self._collection.slice_digest(self._collection.slices.of_device(said))
 
     def _asked_epoch(self, epoch: SupportsIndex | None, now: float) -> int:
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")

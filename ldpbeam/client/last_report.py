@@ -21,14 +21,17 @@ class LastReport:
         self._draws = draws
         self._pads = Derivation(secret, collection.full_digest, b"ldpbeam masks 1\0")
 
-    def message(self, drawn: DrawnReport, epoch: int) -> bytes:
+    @staticmethod
+    def message(drawn: DrawnReport, epoch: int, digest: int) -> bytes:
         report = report_pb2.Report(
-            digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
+            digest=digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
         )
         content: bytes = report.SerializeToString()
         return content
 
-    def keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
+    def keep(
+        self, span: device_state_pb2.Span, message: bytes | None, values: Any, digest: int, *, noise: bool
+    ) -> None:
         """Write into a span what its last report can be had from again."""
         span.silent, span.noise = message is None, noise
         if message is None:
@@ -37,6 +40,7 @@ class LastReport:
             span.report = message
         else:
             span.values = self._padded(packed_values(values), span.last_epoch)
+            span.digest = digest
 
     def restore(self, span: device_state_pb2.Span, memo: device_state_pb2.DeviceMemo) -> bytes | None:
         """The report of a span's last epoch; None where there was none."""
@@ -45,12 +49,13 @@ class LastReport:
         if span.report:
             return span.report
         epoch = span.last_epoch
+        digest = span.digest if span.HasField("digest") else self._collection.digest
         if span.noise:
-            return self.message(self._draws.noise(epoch, memo), epoch)
+            return self.message(self._draws.noise(epoch, memo), epoch, digest)
         values = _unpack(self._padded(span.values, epoch))
         asked = tuple(values) if self._collection.attributes else values[0]
         asked = self._collection.protocol.device.require_value(asked)
-        return self.message(self._draws.report(asked, epoch, memo), epoch)
+        return self.message(self._draws.report(asked, epoch, memo), epoch, digest)
 
     def _padded(self, packed: bytes, epoch: int) -> bytes:
         """Values with a pad of the epoch's own, or without it again."""

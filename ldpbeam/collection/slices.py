@@ -134,8 +134,8 @@ class Slices:
             DeviceError: a dimension is missing or unknown, or a closed one does not list the label.
         """
         names = [dimension.name for dimension in self.dimensions]
-        said = dict(given or {})
-        if set(said) != set(names):
+        said: object = {} if given is None else given
+        if not isinstance(said, Mapping) or set(said) != set(names):
             needed = f"a label for each of {', '.join(names)}" if names else "no slice"
             raise DeviceError(
                 "E-DEVICE-SLICE",

@@ -47,7 +47,7 @@ class CollectionState(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., memo: _Optional[_Union[DeviceMemo, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., doubted_seconds: _Optional[int] = ..., levels: _Optional[_Iterable[_Union[Level, _Mapping]]] = ..., inputs: _Optional[bytes] = ..., spent_budget: _Optional[float] = ..., own_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Span(_message.Message):
-    __slots__ = ("first_epoch", "last_epoch", "report", "values", "noise", "silent", "forgotten")
+    __slots__ = ("first_epoch", "last_epoch", "report", "values", "noise", "silent", "forgotten", "digest")
     FIRST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Span(_message.Message):
     NOISE_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     first_epoch: int
     last_epoch: int
     report: bytes
@@ -62,7 +63,8 @@ class Span(_message.Message):
     noise: bool
     silent: bool
     forgotten: bool
-    def __init__(self, first_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., report: _Optional[bytes] = ..., values: _Optional[bytes] = ..., noise: bool = ..., silent: bool = ..., forgotten: bool = ...) -> None: ...
+    digest: int
+    def __init__(self, first_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., report: _Optional[bytes] = ..., values: _Optional[bytes] = ..., noise: bool = ..., silent: bool = ..., forgotten: bool = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Level(_message.Message):
     __slots__ = ("epsilon", "times")
