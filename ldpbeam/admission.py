@@ -48,7 +48,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class ReportColumns:
-    """Admitted reports of one collection and one epoch; see :func:`ldpbeam.slice_support.with_slices` of what payloads are."""
+    """Admitted reports of one collection and epoch; slices as :func:`ldpbeam.slice_support.with_slices`."""
 
     digest: int
     epoch: int

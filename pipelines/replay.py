@@ -154,7 +154,11 @@ def _take_over(
             _show_latest(output, latest_file_name(collection, epoch), published[-1].table)
             name = summaries_file_name(collection, epoch)
             summaries = _take_summaries(scratch, output, name, published[-1])
-        accounting = replace(new, revisions=tuple(published), summaries=summaries)
+        slices = tuple(
+            _take_table(scratch / one.path, output, one.path, published[-1].number, published[-1].pane)
+            for one in new.slices
+        )
+        accounting = replace(new, revisions=tuple(published), summaries=summaries, slices=slices)
         files += [write_accounting(str(output), accounting), *accounting.tables]
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda file: file.path)

@@ -13,6 +13,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.summaries import summary_table
+from ldpbeam.tables import table_by_slice
 
 from .arguments import Collections, OfCollections, fraction
 from .count import Counted
@@ -124,4 +125,5 @@ def _summary_rows(
     digest, histogram = pair
     if digest not in collections:
         return ()
-    return summary_rows(summary_table(collections[digest], histogram))
+    collection = collections[digest]
+    return summary_rows(table_by_slice(collection, histogram, partial(summary_table, collection)))

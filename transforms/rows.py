@@ -7,7 +7,7 @@ No ``from __future__ import annotations`` here: Beam makes schemas of these anno
 # ruff: noqa: UP045 - see above
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional, get_args
 
 import pyarrow as pa
@@ -18,13 +18,15 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
 from ldpbeam.admission import Rejection
+from ldpbeam.collection.slices import COLUMN
 from ldpbeam.errors import Reason
 
 
 class FrequencyRow(NamedTuple):
     """The frequency of one value in one epoch; docs/outputs.md explains the columns.
 
-    The last three are None unless the collection's result is a distribution.
+    The cumulative ones are None unless the collection's result is a distribution. ``slice`` holds the label
+    of each dimension that the row is about: none in rows over all reports.
     """
 
     collection: str
@@ -53,6 +55,7 @@ class FrequencyRow(NamedTuple):
     cumulative: Optional[float]
     cumulative_ci_low: Optional[float]
     cumulative_ci_high: Optional[float]
+    slice: Mapping[str, str]
 
 
 class SummaryRow(NamedTuple):
@@ -68,7 +71,7 @@ class SummaryRow(NamedTuple):
         ci_low, ci_high: ends of its 95 % interval.
         label, label_low, label_high: of a quantile, the value and the ends of its interval as people read
             them.
-        pane, status: as in :class:`FrequencyRow`.
+        pane, status, slice: as in :class:`FrequencyRow`.
     """
 
     collection: str
@@ -91,6 +94,7 @@ class SummaryRow(NamedTuple):
     label_high: Optional[str]
     pane: str
     status: str
+    slice: Mapping[str, str]
 
 
 class RejectedRow(NamedTuple):
@@ -182,6 +186,8 @@ def arrow_schema(row: type[Any]) -> Any:
 def _arrow_type(name: str, annotated: Any) -> tuple[pa.DataType, bool]:
     """Of a column: its type, and whether it may be null."""
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), Timestamp: pa.timestamp("us", "UTC")}
+    if annotated == Mapping[str, str]:
+        return pa.map_(pa.string(), pa.string()), False
     nullable = annotated not in kinds
     kind = kinds[get_args(annotated)[0] if nullable else annotated]
     return (pa.int32() if name == "revision" else kind), nullable
@@ -215,7 +221,9 @@ def summary_rows(table: Any) -> Iterable[SummaryRow]:
 def _rows(kind: Any, table: Any) -> Iterable[Any]:
     """Rows with the fields of their kind, None for those that the table lacks."""
     columns = [
-        [None] * table.num_rows
+        _slices(table)
+        if name == "slice"
+        else [None] * table.num_rows
         if name not in table.column_names
         else _timestamps(table[name])
         if name.startswith("epoch_")
@@ -223,6 +231,19 @@ def _rows(kind: Any, table: Any) -> Iterable[Any]:
         for name in kind._fields
     ]
     return map(kind._make, zip(*columns, strict=True))
+
+
+def _slices(table: Any) -> list[dict[str, str]]:
+    """The labels of each row by dimension."""
+    columns = {
+        n.removeprefix(COLUMN): table[n].to_pylist() for n in table.column_names if n.startswith(COLUMN)
+    }
+    labels: list[dict[str, str]] = [{} for _ in range(table.num_rows)]
+    for name, column in columns.items():
+        for of_row, label in zip(labels, column, strict=True):
+            if label is not None:
+                of_row[name] = label
+    return labels
 
 
 def _timestamps(column: Any) -> list[Timestamp]:

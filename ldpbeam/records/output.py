@@ -31,9 +31,9 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import listed, remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-OF_DISTRIBUTIONS = ("counts", "summaries")
-PARTS = ("accounting", "estimates", "latest", "rejects", *OF_DISTRIBUTIONS)
-"""Folders that a run over files writes, the last two only where a collection gives a distribution."""
+OF_SOME = ("counts", "summaries", "slices", "slice_counts", "slice_summaries")
+PARTS = ("accounting", "estimates", "latest", "rejects", *OF_SOME)
+"""Folders that a run over files writes, the last ones only for collections of distributions or slices."""
 
 LOCK = ".lock"
 _SCRATCH = re.compile(r"\.run-[0-9a-f]{8}\.tmp")
@@ -48,6 +48,9 @@ _OURS = {
     "counts": re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet"),
     "latest": re.compile(rf"{_EPOCH}\.parquet"),
     "summaries": re.compile(rf"{_EPOCH}\.parquet"),
+    "slices": re.compile(rf"{_EPOCH}\.parquet"),
+    "slice_counts": re.compile(rf"{_EPOCH}\.parquet"),
+    "slice_summaries": re.compile(rf"{_EPOCH}\.parquet"),
     "rejects": re.compile(r"rejects-([0-9a-f]{16}|segment-\d{10,}|-?\d{11,}-\d{3,}(-[\w.-]+)?)\.parquet"),
 }
 """What the files are called that runs write, by folder."""
@@ -274,7 +277,7 @@ def exchange(output: str, scratch: Path) -> None:
             _put_aside(folder, scratch, part)
             _put_in_place(folder, scratch, part)
         _put_in_place(folder, scratch, accounting)
-        for part in OF_DISTRIBUTIONS:
+        for part in OF_SOME:
             with suppress(OSError):  # it has something in it, or is not there
                 (folder / part).rmdir()
         sync_folder(str(scratch))

@@ -100,6 +100,7 @@ class EpochAccounting:
     account: Account
     revisions: tuple[Revision, ...]
     summaries: FileRecord | None = None
+    slices: tuple[FileRecord, ...] = ()  # tables by slice of the newest revision
     position: Mapping[str, int] | None = None
 
     SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
@@ -112,6 +113,7 @@ class EpochAccounting:
         histogram: EpochHistogram,
         revisions: tuple[Revision, ...],
         summaries: FileRecord | None = None,
+        slices: tuple[FileRecord, ...] = (),
     ) -> EpochAccounting:
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
@@ -119,7 +121,12 @@ class EpochAccounting:
         about: dict[str, Any] = dict(zip(_ABOUT, of, strict=True))
         account = histogram.account or Account()
         return cls(
-            **about, account=account, revisions=revisions, summaries=summaries, position=histogram.position
+            **about,
+            account=account,
+            revisions=revisions,
+            summaries=summaries,
+            slices=slices,
+            position=histogram.position,
         )
 
     @property
@@ -141,9 +148,9 @@ class EpochAccounting:
 
     @property
     def tables(self) -> list[FileRecord]:
-        """The files of estimates and of counts of all revisions, then that of summaries."""
+        """The files of estimates and of counts of all revisions, then those of the newest one alone."""
         of_revisions = [file for one in self.revisions for file in (one.table, one.counts) if file]
-        return [*of_revisions, self.summaries] if self.summaries else of_revisions
+        return [*of_revisions, *([self.summaries] if self.summaries else ()), *self.slices]
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -153,6 +160,7 @@ class EpochAccounting:
             "error_fraction": round(self.account.error_fraction, 9),
             "revisions": [revision.as_record() for revision in self.revisions],
             **({"summaries": write_fields(self.summaries)} if self.summaries else {}),
+            **({"slices": [write_fields(one) for one in self.slices]} if self.slices else {}),
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 
@@ -256,7 +264,7 @@ def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
     repeats = [account.duplicate, account.rejected[Reason.CONFLICTING_ID.value]]
     head = [histogram.pane, histogram.closed, histogram.withheld, histogram.reports, repeats]
     held = hashlib.sha256(json.dumps([_record(collection), *head]).encode())
-    for one in histogram.attributes:
+    for one in (*histogram.attributes, *(one for part in histogram.slices for one in part.attributes)):
         held.update(f"/{one.reports}/".encode())
         held.update(np.ascontiguousarray(one.support, "<i8").tobytes())
         if one.counts is not None:

@@ -18,7 +18,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.summaries import summary_table
 from ldpbeam.table_file import as_parquet
-from ldpbeam.tables import epoch_table, fixed_columns
+from ldpbeam.tables import epoch_table, fixed_columns, table_by_slice
 
 from .accounting import (
     EpochAccounting,
@@ -45,6 +45,18 @@ def counts_file_name(collection: Collection, epoch: int, revision: int) -> str:
 def summaries_file_name(collection: Collection, epoch: int) -> str:
     """``summaries/NAME-DIGEST-epoch-000012.parquet``: mean and quantiles of an epoch's newest revision."""
     return f"summaries/{epoch_stem(collection, epoch)}.parquet"
+
+
+def slice_file_names(collection: Collection, epoch: int) -> tuple[str, ...]:
+    """``slices/NAME-DIGEST-epoch-000012.parquet``: the newest revision of an epoch by slice.
+
+    Where results are distributions, with its summaries and counts by slice, in folders of their own.
+    """
+    if not collection.slices:
+        return ()
+    stem = f"{epoch_stem(collection, epoch)}.parquet"
+    folders = ("slices", "slice_summaries", "slice_counts") if collection.is_distribution else ("slices",)
+    return tuple(f"{folder}/{stem}" for folder in folders)
 
 
 def latest_file_name(collection: Collection, epoch: int) -> str:
@@ -96,7 +108,7 @@ class EpochFiles:
     ) -> tuple[list[FileRecord], EpochAccounting]:
         """Write a table and the epoch's summaries, unless only the accounting has changed."""
         published = {revision.number: revision for revision in known.revisions} if known else {}
-        summaries = known.summaries if known else None
+        summaries, slices = (known.summaries, known.slices) if known else (None, ())
         made: list[FileRecord] = []
         if histogram.attributes or histogram.withheld:
             # A job that was set back publishes older revisions once more.
@@ -107,12 +119,13 @@ class EpochFiles:
                 table, own = self._write_table(histogram, newest)
             if not histogram.attributes and known and newest:
                 self._remove_newest(histogram.epoch)
+            by_slice = self._write_slices(histogram) if newest and histogram.attributes else ()
             if newest:
-                summaries = own
-            made = [file for file in (table, counts, own) if file is not None]
+                summaries, slices = own, by_slice
+            made = [*(file for file in (table, counts, own) if file is not None), *by_slice]
             published[histogram.revision] = self._revision(histogram, table, counts)
         revisions = tuple(published[number] for number in sorted(published))
-        return made, EpochAccounting.of_histogram(self._collection, histogram, revisions, summaries)
+        return made, EpochAccounting.of_histogram(self._collection, histogram, revisions, summaries, slices)
 
     def _revision(
         self, histogram: EpochHistogram, table: FileRecord | None, counts: FileRecord | None
@@ -137,6 +150,19 @@ class EpochFiles:
         name = counts_file_name(self._collection, histogram.epoch, histogram.revision)
         return publish(self._output, name, as_parquet(table), table.num_rows)
 
+    def _write_slices(self, histogram: EpochHistogram) -> tuple[FileRecord, ...]:
+        """The tables of the whole and of all slices; none without slices."""
+        collection, made = self._collection, []
+        each = (
+            lambda one: epoch_table(collection, one, self._fixed),
+            lambda one: summary_table(collection, one),
+            lambda one: counts_table(collection, one),
+        )
+        for name, table_of in zip(slice_file_names(collection, histogram.epoch), each, strict=False):
+            table = table_by_slice(collection, histogram, table_of)
+            made.append(publish(self._output, name, as_parquet(table), table.num_rows))
+        return tuple(made)
+
     def _write_table(self, histogram: EpochHistogram, newest: bool) -> tuple[FileRecord, FileRecord | None]:
         """The table of a result; of the newest one, summaries where there are some, and ``latest/``."""
         table = epoch_table(self._collection, histogram, self._fixed)
@@ -158,6 +184,8 @@ class EpochFiles:
         remove(self._output, latest_file_name(self._collection, epoch))
         if self._distribution:
             remove(self._output, summaries_file_name(self._collection, epoch))
+        for name in slice_file_names(self._collection, epoch):
+            remove(self._output, name)
 
 
 class WriteEpochs(beam.DoFn):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +14,7 @@ from ldpbeam.accounting import EARLY, LATE, ON_TIME, Account, CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
 from ldpbeam.support import Support, Uncounted
-from ldpbeam.tables import epoch_table, fixed_columns
+from ldpbeam.tables import epoch_table, fixed_columns, table_by_slice
 
 from ..metrics import count_result
 from .reports import EpochKey
@@ -60,7 +61,8 @@ class TablesOfEpochs(beam.DoFn):
             fixed = self._fixed.get(digest)
             if fixed is None:
                 fixed = self._fixed[digest] = fixed_columns(collection)
-            yield epoch_table(collection, histogram, fixed)
+            table = partial(epoch_table, collection, fixed=fixed)
+            yield table_by_slice(collection, histogram, table) if collection.slices else table(histogram)
 
 
 def counted_pane(
