@@ -113,6 +113,21 @@ def test_a_stream_restates_its_epochs_and_its_account_balances(windows: bool, tm
     ]
 
 
+def test_an_epoch_that_closed_without_a_report_counts_none_afterwards(tmp_path: Path) -> None:
+    """Nothing was admitted before its close was published; then reports come that the watermark overtook."""
+    source = stream(
+        (CLOSE + 60, at(CLOSE + 60, part(FIRST, 0, 10))),
+        (CLOSE + 7200, at(HOUR + 400, part(FIRST, 70, 90), part(FIRST, 70, 75))),
+    )
+    run(
+        source,
+        tmp_path,
+        lambda messages: dict((messages | FrequenciesPerEpoch(HOURS).with_outputs())._asdict()),
+    )
+    assert kept(tmp_path / "frequencies") == []
+    assert newest(elements(tmp_path / "accounts")) == {(HOURS.digest_hex, 0): {"read": 35, "late": 35}}
+
+
 WINDOWS = {
     "trigger": AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
     "accumulation_mode": AccumulationMode.ACCUMULATING,

@@ -14,6 +14,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import SupportCounter
 
+from ..coders import SupportCoder
 from ..stages.reports import EpochKey
 
 ShardKey = tuple[str, int, int]
@@ -37,6 +38,11 @@ class ShardCount:
     repeats: int  # reports that were left out as copies of another one
     conflicting: int  # reports that were left out because they share an id, and not the payload, with another
     support: bytes  # encoded Support of the reports that are left
+
+    @property
+    def read(self) -> int:
+        """All reports that the shard has taken."""
+        return SupportCoder.reports(self.support) + self.repeats + self.conflicting
 
     def pack(self) -> bytes:
         return _HEAD.pack(_VERSION, self.shard, self.due, self.repeats, self.conflicting) + self.support

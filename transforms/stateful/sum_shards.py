@@ -80,8 +80,10 @@ class SummedEpoch:
 
     def is_complete(self, shards: int, close: int, now: int) -> bool:
         """Whether all that is ever counted has been: every shard has given its count at the close."""
+        if self.closed:
+            return True
         if not self.counts:
-            return not self.admitted and (self.closed or now >= close)
+            return not self.admitted and now >= close
         return self.served(shards) >= close
 
     def with_result(
@@ -139,6 +141,13 @@ class SumShards(beam.DoFn):
         if schedule is None:
             return  # of a collection that an update of the job has removed
         known = read_state(state, SummedEpoch)
+        if isinstance(item, bytes) and known.closed and not known.counts:
+            # It closed without a report, and its shards do not know: the last count of each is of late ones.
+            count = ShardCount.unpack(item)
+            if count.due < schedule.close(epoch) or not count.read:
+                return
+            item = "late", count.read
+            count_reports(*item)
         if isinstance(item, bytes):
             count = ShardCount.unpack(item)
             if count.due <= known.counts.get(count.shard, NEVER):

@@ -361,6 +361,14 @@ def test_an_epoch_of_which_nothing_was_admitted_closes_by_itself() -> None:
     total.entry("read", 1, when=MINUTE)
     total.entry("rejected.malformed", 1, when=MINUTE)
     assert total.fire() == [(0, "on_time", None, True, 0, 0)]
+    total.entry("read", 5, when=MINUTE)
+    assert total.fire() == [(0, "on_time", None, True, 0, 5)]
+    for due in (END, CLOSE):  # shards do not know of the close, and count what came since
+        total.shard(0, due, 3, repeats=2)
+        total.shard(1, due, 0)
+    assert total.fire() == [(0, "on_time", None, True, 0, 0)]
+    total.shard(1, CLOSE, 0)
+    assert total.fire() == []
 
 
 def test_entries_after_the_close_change_the_books_alone() -> None:
