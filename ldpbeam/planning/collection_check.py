@@ -16,7 +16,7 @@ from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import zipf
-from ldpbeam.planning.quantity import RANKED, interval, points
+from ldpbeam.planning.quantity import RANKED, interval, interval_of_mean, points
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import total_cap
@@ -34,13 +34,15 @@ class HistogramErrors:
     widest: float | None = None
     even: float | None = None
     least: float | None = None
+    worst: float | None = None
 
 
 def errors(expected: HistogramErrors) -> str:
     about = f"{expected.attribute}: " if expected.attribute else ""
     if expected.widest is None or expected.even is None or expected.least is None:
-        width = f"±{expected.half_width:.4g} (95 %)"
-        return f"{about}the mean {width}, of values spread evenly over 0 .. {expected.values - 1:,}"
+        worst = expected.half_width if expected.worst is None else expected.worst
+        width = interval_of_mean(f"{expected.half_width:.4g}", f"{worst:.4g}")
+        return f"{about}the mean of 0 .. {expected.values - 1:,} {width}"
     some = f"frequencies from {points(expected.least)} points on are"
     seen = "no frequency is" if expected.least >= 1 else some
     width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)
@@ -53,7 +55,8 @@ def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
         if estimator.support is None:
-            widths_of.append(HistogramErrors(name, domain.size, WIDE * mean_error(estimator, devices)))
+            width, worst = (WIDE * mean_error(estimator, devices, worst=one) for one in (False, True))
+            widths_of.append(HistogramErrors(name, domain.size, width, worst=worst))
         else:
             widths = Widths.of(estimator.support, devices, zipf(domain.size))
             least = Spread.of(estimator.support, devices).least_frequency
@@ -110,6 +113,7 @@ class CheckedCollection:
                     "half_width": one.half_width,
                     "widest_frequency": one.widest,
                     "even_half_width": one.even,
+                    "worst_half_width": one.worst,
                     "least_frequency": one.least,
                     "unit": "values" if one.widest is None else "frequency",
                 }

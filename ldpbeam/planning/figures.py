@@ -40,6 +40,7 @@ class Figures:
     server_steps: float | None = None
     sharing: float | None = None
     of_range: float | None = None
+    worst_half_width: float | None = None
 
     def as_record(self) -> dict[str, Any]:
         """For JSON, which has no infinity: null where there is no bound, or nothing of the kind."""
@@ -77,10 +78,12 @@ def figures(setting: Setting, needs: Needs) -> Figures:
             **counting,
         }
     elif isinstance(needs, MeanNeeds):
-        error = typical = mean_error(PartEstimator(protocol, present=setting.share), devices)
+        estimator = PartEstimator(protocol, present=setting.share)
+        error = typical = mean_error(estimator, devices)
         half_width, unit = WIDE * error, float(needs.maximum)
+        worst = WIDE * mean_error(estimator, devices, worst=True)
         repeats = Repeats.of_mean(setting, needs, error**2 * devices * float(setting.share))
-        nothing, own = unit / (2 * WIDE), {"of_range": half_width / unit}
+        nothing, own = unit / (2 * WIDE), {"of_range": half_width / unit, "worst_half_width": worst}
     elif isinstance(needs, OrderedNeeds):
         error = typical = ordered_error(protocol, needs, devices, setting.share)
         half_width, unit = WIDE * error, needs.whole

@@ -21,6 +21,12 @@ def interval(about: str, widest: float, half_width: float, values: int, even: fl
     )
 
 
+def interval_of_mean(half_width: str, worst: str) -> str:
+    """The half-width of the interval of a mean, and that of the worst values where it is larger."""
+    also = "" if worst == half_width else f", up to ±{worst} where half of them are 0 and half the largest"
+    return f"±{half_width} (95 %) for values spread evenly{also}"
+
+
 RANKED = " where frequencies fall like 1/rank"
 """Where nobody said which frequencies to expect."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import Plan, Row, devices_needed, epochs_possible
-from ldpbeam.planning.quantity import RANKED, interval, quantity
+from ldpbeam.planning.quantity import RANKED, interval, interval_of_mean, quantity
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
@@ -75,7 +75,8 @@ def interval_words(row: Row, needs: Needs) -> str:
         or figures.even_half_width is None
         or figures.widest_frequency is None
     ):
-        return f"±{quantity(needs).error(figures.half_width)} (95 %) for values spread evenly"
+        worst = figures.half_width if figures.worst_half_width is None else figures.worst_half_width
+        return interval_of_mean(*map(quantity(needs).error, (figures.half_width, worst)))
     about = "" if needs.frequencies else RANKED
     return interval(
         about, figures.widest_frequency, figures.half_width, needs.values, figures.even_half_width

@@ -85,11 +85,13 @@ def published_half_width(support: SupportProbabilities, devices: int, frequency:
     return float(expected_half_width(frequency, reports, support))
 
 
-def mean_error(estimator: PartEstimator, devices: int) -> float:
-    """The standard error of one epoch's mean, in the units of the values, where they are spread evenly."""
+def mean_error(estimator: PartEstimator, devices: int, *, worst: bool = False) -> float:
+    """The standard error of one epoch's mean in the units of the values: of such as are spread evenly, or of
+    those that have the largest."""
     protocol, share = estimator.protocol, float(estimator.share * estimator.present)
     if isinstance(protocol, MeanProtocol):
-        return sqrt(protocol.estimator.even_variance(share) / (devices * share))
+        of = protocol.estimator
+        return sqrt((of.worst_variance if worst else of.even_variance)(share) / (devices * share))
     ends = protocol.forgery.ends
     if ends is None:
         raise TypeError("neither a mean nor a distribution is asked for")

@@ -162,6 +162,10 @@ class MeanEstimator(Estimator, ABC):
             share: part of the population, drawn at random, that reports.
         """
 
+    def worst_variance(self, share: float) -> float:
+        """The same of those values of which it is largest."""
+        return self.even_variance(share)
+
     def published(
         self, counts: Ints, reports: int, mean: Floats, error: Floats, low: Floats, high: Floats
     ) -> Estimates:

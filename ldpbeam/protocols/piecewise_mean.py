@@ -133,6 +133,11 @@ class PiecewiseEstimator(MeanEstimator):
         middle, slope = self._noise
         return middle + (slope + 1 - share) * self.maximum * (self.maximum + 2) / 12
 
+    def worst_variance(self, share: float) -> float:
+        """Of values half of which are 0 and half m."""
+        middle, slope = self._noise
+        return middle + (slope + 1 - share) * self.maximum**2 / 4
+
 
 @dataclass(frozen=True)
 class PiecewiseSimulation(Simulation):

@@ -15,6 +15,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import LdpError
 from ldpbeam.planning.collection_check import change, expected
+from ldpbeam.planning.needs import MeanNeeds
+from ldpbeam.planning.plan import make_plan
+from ldpbeam.planning.sentences import interval_words
 from tests.conftest import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
@@ -65,6 +68,24 @@ def test_until_when_reports_count_and_if_that_is_too_soon(tmp_path: Path, allowe
     assert ("allowed_lateness is 0: " in err) == ("Write allowed_lateness: 1d" in err) == (allowed == "0")
     (found,) = document(file)["collections"]
     assert [one["code"] for one in found["warnings"]] == ["W-COLLECTION-LATENESS"] * (allowed == "0")
+
+
+@pytest.mark.parametrize(("protocol", "worse"), [("piecewise_mean", True), ("one_bit_mean", False)])
+def test_the_worst_values_of_a_mean_stand_beside_even_ones(
+    tmp_path: Path, protocol: str, worse: bool
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"name: a\ndomain: {{size: 101}}\nprotocol: {protocol}\nepsilon: 4\nepoch: {{length: 1d}}\n"
+    )
+    out, _ = call("check", file, "--devices", 5000)
+    (error,) = document(file, "--devices", 5000)["collections"][0]["expected"]
+    also = f", up to ±{error['worst_half_width']:.4g} where half of them are 0 and half the largest"
+    width = f"the mean of 0 .. 100 ±{error['half_width']:.4g} (95 %) for values spread evenly"
+    assert f"{width}{also if worse else ''}\n" in out
+    plan = make_plan(MeanNeeds(101, 5000, 1, lifetime=4.0))
+    (row,) = [one for one in plan.rows if one.setting.name == protocol]
+    assert ("up to ±" in interval_words(row, plan.needs)) == worse
 
 
 def test_errors_of_sampled_attributes_are_those_of_theory() -> None:

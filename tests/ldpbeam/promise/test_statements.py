@@ -90,6 +90,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
     # Errors.
     (error,) = CheckedCollection.of("x", collection, DEVICES).expected
     assert error.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
+    assert error.worst == row.figures.worst_half_width
     if needs.RESULT is Result.FREQUENCIES:
         assert (error.widest, error.even) == (row.figures.widest_frequency, row.figures.even_half_width)
         assert interval_words(row, needs) in " ".join(planned)

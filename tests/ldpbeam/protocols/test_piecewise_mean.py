@@ -148,6 +148,10 @@ def test_the_error_is_that_of_the_population(population: str, share: Fraction) -
     assert found.std_error[0] ** 2 == pytest.approx(true, rel=1e-9)
     if population == "even":
         assert kind.estimator.even_variance(float(share)) == pytest.approx(true * n, rel=0.01)
+    worst = kind.estimator.worst_variance(float(share))
+    assert true * n <= worst * (1 + 1e-9)
+    if population == "ends":
+        assert worst == pytest.approx(true * n)
 
 
 @pytest.mark.parametrize("population", POPULATIONS)
