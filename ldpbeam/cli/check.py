@@ -36,9 +36,9 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     from ldpbeam.errors import LdpError, UsageError
     from ldpbeam.planning.collection_check import (
         CheckedCollection,
+        advice_in_use,
         change,
         change_lines,
-        lateness_advice,
         require_new_version,
         together,
         together_lines,
@@ -55,7 +55,7 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     for path in files:
         try:
             checks.append(CheckedCollection.of(str(path), load(path), devices))
-            warn(path, lateness_advice(checks[-1].collection))
+            warn(path, advice_in_use(checks[-1].collection, devices))
         except LdpError as error:
             refused.append(error)
     if refused:

@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import START, TextOption, drawn_anew_option, epoch_option, next_midnight
+from ldpbeam.cli.shared.options import (
+    START,
+    TextOption,
+    drawn_anew_option,
+    epoch_option,
+    next_midnight,
+    slice_shares_option,
+)
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
     from ldpbeam.collection.domain import Domain
+    from ldpbeam.collection.slice_shares import SliceShares
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.planning.needs import Needs, Ordered
     from ldpbeam.planning.plan import Plan, Row
+    from ldpbeam.planning.slice_errors import SlicePlan
 
 
 def _end_of_range(text: str) -> int:
@@ -127,6 +136,14 @@ _ERROR = TextOption("error", _error)
     metavar="ERROR",
     help="The same of the mean of values in an order.",
 )
+@slice_shares_option("Also plan for slices, of these shares of the devices:")
+@click.option(
+    "--target-difference",
+    type=_ERROR,
+    metavar="DIFFERENCE",
+    help="With --slice-shares: say how many devices it takes to find this difference between the smallest "
+    "and the largest slice, in the unit of the target error.",
+)
 @click.option("--bits", type=click.IntRange(1), help="The most bits that a report may have.")
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
@@ -142,6 +159,8 @@ def plan(**asked: Any) -> None:
     """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device."""
     given = PlanOptions(**asked)
     from ldpbeam.collection.epochs import duration
+    from ldpbeam.collection.file import parse_collection
+    from ldpbeam.collection.slices import Slices
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.needs import OrderedNeeds
     from ldpbeam.planning.plan import make_plan
@@ -161,6 +180,9 @@ def plan(**asked: Any) -> None:
     elif who.domain.has_order and not who.mean:
         say("The values are in an order. For quantiles, or shares up to a value, plan with --ordered.")
     _print(made, given.rows)
+    slices = _slices(given, who, made.needs, chosen)
+    if slices is not None:
+        say("", *slices.sentences())
     written: dict[str, str] = {}
     if given.output is not None:
         if chosen is None:
@@ -169,11 +191,15 @@ def plan(**asked: Any) -> None:
                 "Relax a limit, or choose one of the table with --row N.",
             )
         start = next_midnight() if given.start is None else given.start
-        particulars = Particulars(given.name, who.domain, duration(given.epoch), start)
-        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
+        labels = Slices.of({one.name: one.labels for one in given.slice_shares if one.labels})
+        particulars = Particulars(given.name, who.domain, duration(given.epoch), start, labels)
+        text = collection_text(chosen, made.needs, particulars)
+        parse_collection(text, str(given.output))  # names and labels can be wrong
+        given.output.write_text(text, "utf-8")
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
-    deliver(_document(made) | {"written": written})
+    document = _document(made) | {"slices": None if slices is None else slices.as_record()}
+    deliver(document | {"written": written})
 
 
 # --- from needs to a plan
@@ -202,6 +228,8 @@ class PlanOptions:
     target: tuple[float, bool] | None  # a number, and whether it ended in %
     target_quantile: tuple[float, bool] | None
     target_mean: tuple[float, bool] | None
+    slice_shares: tuple[SliceShares, ...]
+    target_difference: tuple[float, bool] | None
     bits: int | None
     rows: int
     output: Path | None
@@ -287,8 +315,10 @@ def _length_of(domain: Domain) -> float:
     return float(domain.size) if domain.maximum is None or domain.whole else domain.maximum
 
 
-def _target(asked: Ordered | None, target: tuple[float, bool] | None, who: _Who) -> float | None:
-    """The error that is wanted, in the unit of the needs: a share, or units of the values."""
+def _target(
+    asked: Ordered | None, target: tuple[float, bool] | None, who: _Who, option: str = "--target-error"
+) -> float | None:
+    """What an option wants, in the unit of the needs: a share, or units of the values."""
     from ldpbeam.planning.needs import Ordered
 
     if target is None:
@@ -297,9 +327,9 @@ def _target(asked: Ordered | None, target: tuple[float, bool] | None, who: _Who)
     if asked is Ordered.SHARE or (asked is None and not who.mean):
         if percent:
             raise _incomplete(
-                "the target error of frequencies is in percentage points, and per cent of a frequency is not "
-                "known before it is",
-                f"Write --target-error {number:g}.",
+                f"{option} of frequencies is in percentage points, and per cent of a frequency is not known "
+                "before it is",
+                f"Write {option} {number:g}.",
             )
         return number / 100
     length = float(who.domain.size - 1) if who.mean else _length_of(who.domain)
@@ -314,6 +344,21 @@ def _chosen(made: Plan, number: int | None) -> Row | None:
             f"--row {number} is beyond the {len(made.rows)} rows", "Use --rows to see them all."
         )
     return made.rows[number - 1]
+
+
+def _slices(given: PlanOptions, who: _Who, needs: Needs, row: Row | None) -> SlicePlan | None:
+    from ldpbeam.planning.needs import OrderedNeeds
+    from ldpbeam.planning.quantity import quantity
+    from ldpbeam.planning.slice_errors import SlicePlan
+
+    asked = needs.asked if isinstance(needs, OrderedNeeds) else None
+    wanted = _target(asked, given.target_difference, who, "--target-difference")
+    if wanted is not None and not given.slice_shares:
+        raise _incomplete("--target-difference is between slices", "Add --slice-shares.")
+    if wanted is not None and not 0 < wanted < needs.whole:
+        most = quantity(needs).error(needs.whole)
+        raise _incomplete(f"--target-difference must lie between 0 and {most}", "Correct it.")
+    return SlicePlan.of(row, needs, given.slice_shares, wanted) if row and given.slice_shares else None
 
 
 def _print(made: Plan, rows: int) -> None:

@@ -25,6 +25,9 @@ from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 _FEW = 5
 """Labels or attributes that are named of each change, at most."""
 
+_ALONE = 3
+"""Devices that a combination has on average: one of them is alone in 5 of 100 cases, e⁻³."""
+
 
 @dataclass(frozen=True)
 class HistogramErrors:
@@ -76,8 +79,14 @@ class CheckedCollection:
 
     @classmethod
     def of(cls, where: str, collection: Collection, devices: int) -> CheckedCollection:
-        advice = (*warnings_about(collection), *lateness_advice(collection))
+        advice = (*warnings_about(collection), *advice_in_use(collection, devices))
         return cls(where, collection, devices, expected(collection, devices), advice)
+
+    @property
+    def devices_of_combination(self) -> float | None:
+        """Devices of each combination of slices if all are equally frequent; None without slices."""
+        combinations = len(self.collection.slices.combinations)
+        return self.devices / combinations if combinations else None
 
     def lines(self) -> Iterator[str]:
         collection, protocol = self.collection, self.collection.protocol
@@ -89,6 +98,11 @@ class CheckedCollection:
         yield f"  {shuffled_words(collection, self.devices)}"
         yield f"  {bits(protocol.device.payload_bits)} of payload per report"
         yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
+        if self.devices_of_combination is not None:
+            yield (
+                f"  slices: {len(collection.slices.combinations):,} combinations, each of "
+                f"{self.devices_of_combination:,.3g} of {self.devices:,} devices if all are equally frequent"
+            )
         epochs = collection.epochs
         yield (
             f"  epochs of {epochs.length:,} s, {epochs.count:,} from {instant(epochs.origin)} to "
@@ -119,11 +133,32 @@ class CheckedCollection:
                 }
                 for one in self.expected
             ],
+            "devices_of_combination": self.devices_of_combination,
             "behind_shuffler": None if shuffled is None else shuffled.as_record(),
             "warnings": [
                 {"code": one.code, "message": one.message, "remedy": one.remedy} for one in self.advice
             ],
         }
+
+
+def advice_in_use(collection: Collection, devices: int) -> tuple[Advice, ...]:
+    """What does not concern the collection alone."""
+    return (*lateness_advice(collection), *slices_advice(collection, devices))
+
+
+def slices_advice(collection: Collection, devices: int) -> tuple[Advice, ...]:
+    """Where reports of a combination of slices are likely to be one device's."""
+    combinations = len(collection.slices.combinations)
+    rarest = devices * float(zipf(combinations)[-1]) if combinations else inf
+    if rarest >= _ALONE:
+        return ()
+    message = (
+        f"if the frequencies of combinations of slices fall like 1/rank, the rarest has {rarest:.2g} of "
+        f"{devices:,} devices, so its reports can be told to be one device's"
+    )
+    return (
+        Advice("W-COLLECTION-SLICES", message, "Merge rare labels into other, or leave a dimension out."),
+    )
 
 
 def lateness_advice(collection: Collection) -> tuple[Advice, ...]:
@@ -185,7 +220,9 @@ _SERVER = (*SERVER_FIELDS, "ordered", "atoms")
 def _facts(collection: Collection) -> dict[str, Any]:
     """What a collection says, by its keys; ``other`` of a domain as its label."""
     message = json_format.MessageToDict(collection.to_message(), preserving_proto_field_name=True)
+    message.pop("slices", None)
     facts = dict(_flat(message))
+    facts |= {f"slices.{name}": labels for name, labels in collection.slices.as_record().items()}
     for name, domain in collection.histograms:
         about = f" of {name}" if name else ""
         facts[f"ordered{about}"] = str(domain.ordered).lower()
@@ -246,6 +283,12 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
     yield from (f"only the pipeline: {one}" for one in difference.server)
     if not difference.devices:
         yield f"the digest {new.digest_hex} is the same: devices go on as they are, their reports still count"
+        return
+    if old.digest == new.digest:  # slices changed
+        yield (
+            f"the digest {new.digest_hex} is the same, and so are those of combinations of slices that both "
+            "files have"
+        )
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
     yield "reports made with the old one count only while it is given to the pipeline too"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant, parse_duration
+from ldpbeam.collection.slices import NO_SLICES, Slices
 from ldpbeam.planning.needs import Needs, OrderedNeeds
 from ldpbeam.planning.plan import Row, least_reports
 from ldpbeam.protocols.estimator import Result
@@ -29,6 +30,7 @@ class Particulars:
     domain: Domain
     epoch: str
     start: int
+    slices: Slices = NO_SLICES
 
 
 def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
@@ -54,6 +56,8 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
     lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")
     if setting.participates:
         lines.append(f"participation: {{reports: {setting.reports}, of: {setting.epochs}}}")
+    if particulars.slices:
+        lines.append(f"slices: {json.dumps(particulars.slices.as_record())}")
     late = max(86400, parse_duration(particulars.epoch))
     lines += [
         "# Devices send a report at once (spread=0), and again when they next run where that failed.",

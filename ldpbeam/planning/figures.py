@@ -23,6 +23,11 @@ from ldpbeam.protocols.part_estimator import PartEstimator
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
+    """What is published of a setting; and, for further figures, ``error``, the standard error behind
+    ``half_width``, and ``repeats``."""
+
+    error: float
+    repeats: Repeats
     std_error: float
     half_width: float
     least_change: float
@@ -50,9 +55,12 @@ class Figures:
             "loss_two_reports": promise.two_reports,
             "cap_over_inputs": promise.cap,
         }
-        numbers = {name: value for name, value in own.items() if name != "promise"} | levels
+        numbers = {name: value for name, value in own.items() if name not in _INNER} | levels
         finite = {name: None if value == inf else value for name, value in numbers.items()}
         return finite | promise.as_record()
+
+
+_INNER = {"error", "repeats", "promise"}
 
 
 def figures(setting: Setting, needs: Needs) -> Figures:
@@ -99,6 +107,8 @@ def figures(setting: Setting, needs: Needs) -> Figures:
 
     half = needs.epochs // 2
     return Figures(
+        error=error,
+        repeats=repeats,
         std_error=typical,
         half_width=half_width,
         least_change=repeats.least_change(error, 1, 1),

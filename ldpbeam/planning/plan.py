@@ -219,10 +219,12 @@ def devices_needed(plan: Plan) -> int | None:
     if row is None or target is None or row.figures.half_width <= target:
         return None
 
-    def enough(devices: int) -> bool:
-        return _half_width(row, plan.needs, devices, row.setting.epochs) <= target
+    return fewest(lambda devices: half_width(row, plan.needs, devices) <= target, plan.needs.devices)
 
-    few, many = plan.needs.devices, 2 * plan.needs.devices
+
+def fewest(enough: Callable[[int], bool], few: int) -> int:
+    """The least number of devices that is enough, where ``few`` are not."""
+    many = max(1, 2 * few)
     while not enough(many):
         few, many = many, 2 * many
     return _first(few, many, enough)
@@ -235,7 +237,7 @@ def epochs_possible(plan: Plan) -> int | None:
         return None
 
     def too_many(epochs: int) -> bool:
-        return _half_width(row, plan.needs, plan.needs.devices, epochs) > target
+        return half_width(row, plan.needs, plan.needs.devices, epochs) > target
 
     if too_many(row.setting.reports):
         return None
@@ -250,8 +252,10 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     return high
 
 
-def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:
-    setting, share = row.setting, Fraction(row.setting.reports, epochs)
+def half_width(row: Row, needs: Needs, devices: int, epochs: int | None = None) -> float:
+    """The half-width of a row with other devices, or with reports in as many of other ``epochs``."""
+    setting = row.setting
+    share = setting.share if epochs is None else Fraction(setting.reports, epochs)
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         return Widths.of(setting.protocol.estimator.support.among(share), devices, needs.shares).half_width

@@ -17,6 +17,7 @@ from ldpbeam.job.config import options
 from ldpbeam.job.option import Option, OptionKind, Over
 
 if TYPE_CHECKING:
+    from ldpbeam.collection.slice_shares import SliceShares
     from ldpbeam.over_time.covariance import DrawnAnew
 
 _DAY = 86400  # seconds
@@ -118,6 +119,32 @@ weight_option = click.option(
     help="What weighs the same in a mean of several epochs: each epoch, however many reports it has, or each "
     "report.",
 )
+
+
+def slice_shares_option(about: str) -> Callable[[Command], Command]:
+    """``--slice-shares``, which may be repeated; ``about`` begins its help."""
+
+    def different(ctx: click.Context, param: click.Parameter, shares: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = [one.name for one in shares]
+        if len(set(names)) < len(names):
+            raise click.BadParameter("a dimension is given twice", ctx, param)
+        return shares
+
+    return click.option(
+        "--slice-shares",
+        type=TextOption("shares", _slice_shares),
+        callback=different,
+        multiple=True,
+        metavar="NAME=SHARES",
+        help=f"{about} country=50%,30%,20%, or with labels country=DE:50%,FR:30%,other:20%. Repeat it for "
+        "further dimensions.",
+    )
+
+
+def _slice_shares(text: str) -> SliceShares:
+    from ldpbeam.collection.slice_shares import SliceShares
+
+    return SliceShares.parse(text)
 
 
 class DurationOption(click.ParamType[int]):

@@ -151,6 +151,35 @@ def test_a_changed_list_says_what_was_added_and_removed() -> None:
     assert "domain.size of x: 3 → 4" in change(several("x", "y"), several("x", "y", size=4)).devices
 
 
+def test_combinations_of_slices_have_few_devices(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(DAILY + "slices: {arm: [x, y], country: [DE, FR, other]}\n", "utf-8")
+    out, err = call("check", file, "--devices", 45)
+    assert "  slices: 6 combinations, each of 7.5 of 45 devices if all are equally frequent\n" in out
+    # 1 + 1/2 + … + 1/6 = 2.45: of 45 devices the rarest combination has 45/2.45/6 = 3.06, of 44 it has 2.99.
+    assert "W-COLLECTION-SLICES" not in err
+    out, err = call("check", file, "--devices", 44)
+    assert "the rarest has 3 of 44 devices" in err
+    assert "other, or leave a dimension out. [W-COLLECTION-SLICES]" in err
+    (found,) = document(file, "--devices", 44)["collections"]
+    assert found["devices_of_combination"] == pytest.approx(44 / 6)
+    assert "W-COLLECTION-SLICES" in [one["code"] for one in found["warnings"]]
+    (without,) = document(EXAMPLES / "first_choice.yaml")["collections"]
+    assert without["devices_of_combination"] is None
+
+
+def test_devices_must_know_slices_whose_digests_stay(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(DAILY + "slices: {country: [DE, FR]}\n", "utf-8")
+    new.write_text(DAILY + "slices: {country: [FR, AT, DE], arm: [x, y]}\n", "utf-8")
+    out, _ = call("check", new, "--against", old)
+    assert "devices must know: slices.country: added 'AT', in another order\n" in out
+    assert "devices must know: slices.arm: none → ['x', 'y']\n" in out
+    digest = load_collection(new).digest_hex
+    same = f"the digest {digest} is the same, and so are those of combinations of slices that both files have"
+    assert out.splitlines()[-1] == same
+
+
 def test_several_collections_of_a_fleet_add_up(tmp_path: Path) -> None:
     names = ("minutes_in_app", "first_choice", "screen_seconds")
     files = [EXAMPLES / f"{name}.yaml" for name in names]

@@ -12,11 +12,13 @@ from click.testing import CliRunner
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import load_collection
-from ldpbeam.errors import LdpError
+from ldpbeam.collection.slices import Slices
+from ldpbeam.errors import CollectionError, LdpError
 from tests.ldpbeam.cli.calling import told
 from tests.narrow import present
 
 SMALL = ("--values", 12, "--devices", 20_000, "--epochs", 10, "--epsilon-longitudinal", 2)
+ARMS = ("--slice-shares", "arm=50%,50%")
 
 
 def document(*arguments: object) -> Any:
@@ -117,8 +119,34 @@ def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None
     assert "all reports about memoised inputs at most ε = 6" in text
 
 
+def test_slices_are_planned_and_written_where_they_have_labels(tmp_path: Path) -> None:
+    target = tmp_path / "planned.yaml"
+    shares = ("--slice-shares", "arm=treatment:50%,control:50%", "--slice-shares", "country=80%,20%")
+    found = document(*SMALL, *shares, "--target-difference", 2, "--output", target)["slices"]
+    assert load_collection(target).slices == Slices.of({"arm": ["treatment", "control"]})
+    assert found["smallest"]["labels"] == {"arm": "treatment", "country": None}
+    assert (found["smallest"]["share"], found["largest"]["devices"]) == (0.1, 16_000)
+    assert [(one["dimension"], one["epochs"]) for one in found["differences"]] == [
+        (name, epochs) for name in ("arm", "country") for epochs in (1, 7, 10)
+    ]
+    assert found["wanted"] == 0.02
+    said = told("plan", *SMALL, *shares, "--target-difference", 2)
+    needed = found["differences"][0]["devices_needed"]
+    assert f"For a difference of 2 points it takes {needed:,} devices in one epoch" in said
+    assert document(*SMALL)["slices"] is None
+    mean = ("--mean", 600, "--devices", 20_000, "--epochs", 1, "--cap", 2)
+    assert document(*mean, *shares, "--target-difference", "1%")["slices"]["wanted"] == 6
+
+
 def test_an_error_without_a_number_is_refused_as_before() -> None:
-    for arguments in (("--target-error", "much"), ("--mean", "1..5"), ("--mean", "0"), ("--mean", "a..b")):
+    twice = (*ARMS, *ARMS)
+    for arguments in (
+        twice,
+        ("--target-error", "much"),
+        ("--mean", "1..5"),
+        ("--mean", "0"),
+        ("--mean", "a..b"),
+    ):
         done = CliRunner().invoke(cli, ["plan", "--devices", "9", *arguments])
         assert done.exit_code == 2
         assert arguments[0] in done.output
@@ -140,6 +168,9 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
         ((*SMALL, "--output", "x.yaml", "--row", 999), "E-USAGE-OPTION", "--row 999"),
         ((*SMALL, "--output", "x.yaml", "--epoch", "1M"), "E-USAGE-OPTION", "months"),
         ((*SMALL, "--bits", 1, "--output", "x.yaml"), "E-USAGE-OPTION", "no setting"),
+        ((*SMALL, "--target-difference", 2), "E-USAGE-OPTION", "Add --slice-shares"),
+        ((*SMALL, "--target-difference", 100, *ARMS), "E-USAGE-OPTION", "between 0 and 100 points"),
+        ((*SMALL, "--target-difference", "2%", *ARMS), "E-USAGE-OPTION", "--target-difference 2"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(
@@ -151,6 +182,13 @@ def test_what_cannot_be_planned_is_refused(
     assert (caught.value.code, caught.value.exit_code) == (code, 2)
     assert text in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_no_collection_can_have_are_not_written(tmp_path: Path) -> None:
+    target = tmp_path / "x.yaml"
+    with pytest.raises(CollectionError, match=r"x.yaml:\d+: .*label 'a' more than once"):
+        told("plan", *SMALL, "--slice-shares", "arm=a:50%,a:50%", "--output", target)
+    assert not target.exists()
 
 
 def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""How many of the devices have each label of a dimension of slices, where a plan or a simulation needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+_ROUNDED = 1e-9
+
+
+@dataclass(frozen=True)
+class SliceShares:
+    """Shares of the labels of one dimension.
+
+    Attributes:
+        name: of the dimension.
+        labels: in the order of the shares; empty where only shares are known.
+        shares: above 0; they add up to 1.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of a text such as ``country=DE:50%,FR:30%,other:20%``, or without labels ``country=50%,30%,20%``.
+
+        Raises:
+            ValueError: the text is none of these.
+        """
+        name, equals, rest = text.partition("=")
+        parts = [one.rpartition(":") for one in rest.split(",")]
+        labels = tuple(label.strip() for label, colon, _ in parts if colon)
+        try:
+            shares = tuple(_share(share) for _, _, share in parts)
+        except ValueError:
+            shares = ()
+        if not name or not equals or len(shares) < 2 or len(labels) not in {0, len(parts)}:
+            raise ValueError(
+                f"{text!r} is neither shares such as country=50%,30%,20% nor such of labels, as "
+                "country=DE:50%,FR:30%,other:20%"
+            )
+        if abs(sum(shares) - 1) > _ROUNDED:
+            raise ValueError(f"the shares of {name} add up to {100 * sum(shares):.10g} %, and not to 100 %")
+        return cls(name, labels, shares)
+
+
+def _share(text: str) -> float:
+    number = float(text.strip().removesuffix("%")) / 100
+    if not text.strip().endswith("%") or not number > 0:
+        raise ValueError(text)
+    return number
