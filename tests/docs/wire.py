@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
@@ -206,7 +207,21 @@ def bit_flip() -> str:
     return golden("dbitflip_pm", show)
 
 
+def slice_digest() -> str:
+    """Of minutes_in_app, had it these slices."""
+    digest, texts = minutes().full_digest, ("channel", "beta", "country", "Österreich")
+    packed = [len(text.encode()).to_bytes(4, "little") + text.encode() for text in texts]
+    hashed = b"ldpbeam slice 1\0" + digest + b"".join(packed)
+    pairs = [("" if i else "hashed", one) for i, one in enumerate((hashed[:16], digest[:16], digest[16:]))]
+    return lines(
+        *((name, part.hex(" ")) for name, part in pairs),
+        *(("", f"{part.hex(' '):<49}{text}") for part, text in zip(packed, texts, strict=True)),
+        ("digest", sha256(hashed).digest()[:8].hex(" ")),
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "slice": slice_digest,
     "words": words,
     "report": report,
     "affine": affine,

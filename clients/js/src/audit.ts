@@ -22,7 +22,7 @@ async function opened(name: string): Promise<Device> {
 }
 
 async function answer(line: string): Promise<string> {
-  const [first, second, third] = line.split(" ");
+  const [first, second, third, ...slice] = line.split(" ");
   if (first === "reopen") {
     await opened(second);
     return "ok";
@@ -30,7 +30,8 @@ async function answer(line: string): Promise<string> {
   const values = second.split(",").map((one) => (one.startsWith("index:") ? { index: Number(one.slice(6)) } : Number(one)));
   try {
     const device = devices.get(first) ?? (await opened(first));
-    return toHex(await device.report(values.length > 1 ? values : values[0], Number(third)));
+    const said = slice.length ? JSON.parse(slice.join(" ")) : undefined;
+    return toHex(await device.report(values.length > 1 ? values : values[0], Number(third), said));
   } catch (error) {
     if (!(error instanceof DeviceError)) throw error;
     return `error ${error.code}`;

@@ -89,14 +89,22 @@ export interface Domain {
   maximum: number | null;
 }
 
+/** One thing that devices say in clear, and the labels that it can have. */
+export interface Dimension {
+  name: string;
+  labels: string[];
+}
+
 export interface Definition {
   name: string;
   version: number;
-  /** First 8 bytes of the full digest: what every report carries. */
+  /** First 8 bytes of the full digest: what every report carries where there are no slices. */
   digest: Uint8Array;
   /** SHA-256 of the canonical collection. */
   fullDigest: Uint8Array;
   epochs: { length: number; origin: number; count: number };
+  /** None for most collections. */
+  slices: Dimension[];
   /** One, or one for each attribute. */
   domains: Domain[];
   /** Names of the attributes; null for a collection of one domain. */
@@ -130,6 +138,7 @@ export function parseDefinition(json: unknown): Definition {
       origin: epochs.integer("origin_seconds", 0),
       count: epochs.integer("count", 1),
     },
+    slices: all.has("slices") ? all.list("slices").map(parseDimension) : [],
     domains: domain ? [parseDomain(domain)] : attributes.map((one) => parseDomain(one.node("domain"))),
     attributes: domain ? null : attributes.map((one) => one.text("name")),
     protocol: parseProtocol(all.node("protocol"), attributes.length),
@@ -137,11 +146,20 @@ export function parseDefinition(json: unknown): Definition {
   if (found.digest.some((byte, i) => byte !== found.fullDigest[i])) {
     throw all.wrong("digest", "not the beginning of full_digest");
   }
+  if (new Set(found.slices.map(({ name }) => name)).size !== found.slices.length) {
+    throw all.wrong("slices", "without a name of its own for each dimension");
+  }
   const parts = "parts" in found.protocol ? found.protocol.parts : [found.protocol];
   if (parts.some((part, i) => part.domainSize !== found.domains[i].size)) {
     throw all.wrong("protocol", "of another size than its domain");
   }
   return found;
+}
+
+function parseDimension(node: Node_): Dimension {
+  const labels = node.texts("labels") ?? [];
+  if (labels.length === 0 || new Set(labels).size !== labels.length) throw node.wrong("labels", "not different labels");
+  return { name: node.text("name"), labels };
 }
 
 function parseDomain(node: Node_): Domain {

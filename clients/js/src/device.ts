@@ -8,6 +8,7 @@ import { addEpoch, doubt, epochError, requireOpen } from "./order.js";
 import { hasten, Outbox } from "./outbox.js";
 import { type Protocol, protocolOf } from "./protocols.js";
 import { Derivation, DerivedSource, hashOf, Purpose, WHOLE } from "./randomness.js";
+import { digestOf, type Slice } from "./slices.js";
 import { newState, requireNoWithdrawal } from "./state.js";
 import type { Store } from "./store.js";
 import { indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
@@ -28,6 +29,8 @@ export interface DeviceOptions {
   maxJump?: number;
   /** Seconds since 1970. */
   clock?: () => number;
+  /** What every report says in clear, unless `report` is given another slice. */
+  slice?: Slice | null;
 }
 
 /**
@@ -56,13 +59,14 @@ export class Device {
    * collections, and several programs at once.
    *
    * @param definition what `ldpbeam definition` prints, as parsed JSON; part of the program, never of a stranger.
-   * @throws DeviceError the definition is damaged; the person has withdrawn; the state is lost, damaged, older than it
+   * @throws DeviceError the definition is damaged; the slice is none of the collection's; the person has withdrawn; the state is lost, damaged, older than it
    *   was, or of another version.
    */
   static async open(definition: unknown, store: Store, options: DeviceOptions = {}): Promise<Device> {
     const parsed = parseDefinition(definition);
     const spread = options.spread ?? 0;
     if (!(spread >= 0)) throw new RangeError("a spread is 0 or a positive number of seconds");
+    if (options.slice) digestOf(parsed, options.slice);
     await store.update((state) => {
       if (!state) return { keep: newState(), result: undefined };
       requireNoWithdrawal(state);
@@ -73,6 +77,7 @@ export class Device {
       spread,
       maxJump: options.maxJump ?? 400 * 86_400,
       clock: options.clock ?? (() => Date.now() / 1000),
+      slice: options.slice ?? null,
     });
   }
 
@@ -102,12 +107,14 @@ export class Device {
    *
    * @param value what the device holds, see `Value`; a label that is not listed is the collection's `other`.
    * @param epoch the one that the clock says, unless given.
-   * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, was reported or
-   *   passed over, or lies too far after the last one; the person has withdrawn; the state is lost, damaged, older than
-   *   it was, or cannot be kept. No text contains the value.
+   * @param slice of this report; that of `open` unless given. Nothing but the report's digest depends on it.
+   * @throws DeviceError the value is none of the domain's; the slice is none of the collection's; the epoch is none of
+   *   the collection's, was reported or passed over, or lies too far after the last one; the person has withdrawn; the
+   *   state is lost, damaged, older than it was, or cannot be kept. No text contains the value, or a label of the slice.
    */
-  async report(value: Values, epoch?: number): Promise<Uint8Array> {
+  async report(value: Values, epoch?: number, slice?: Slice): Promise<Uint8Array> {
     const values = this.#indices(value);
+    const digest = digestOf(this.#definition, slice ?? this.#options.slice);
     const now = this.#options.clock();
     const asked = epoch ?? this.#epochAt(now);
     if (!Number.isSafeInteger(asked) || asked < 0 || asked >= this.#definition.epochs.count) {
@@ -127,7 +134,7 @@ export class Device {
       const doubted = doubt(epochs, entry, asked, now, { clock, timed, maxJump: this.#options.maxJump });
       if (doubted) return { keep: state, result: doubted };
       const derivation = new Derivation(state.secret, this.#definition.fullDigest);
-      const report = this.#drawn(derivation, values, asked);
+      const report = this.#drawn(derivation, values, asked, digest);
       const current = entry.spans[entry.spans.length - 1];
       const back = current !== undefined && asked < current.first;
       addEpoch(entry, asked, report);
@@ -164,12 +171,12 @@ export class Device {
     return Math.floor((now - origin) / length);
   }
 
-  #drawn(derivation: Derivation, values: number[], epoch: number): Uint8Array {
+  #drawn(derivation: Derivation, values: number[], epoch: number, digest: Uint8Array): Uint8Array {
     const root = this.#definition.attributes ? WHOLE : 0;
     const kept = this.#protocol.drawOnce(new DerivedSource(derivation, Purpose.ONCE, 0, root));
     const fresh = new DerivedSource(derivation, Purpose.FRESH, epoch, root, hashOf(values));
     return encodeReport({
-      digest: this.#definition.digest,
+      digest,
       epoch,
       reportId: derivation.stream(Purpose.REPORT_ID, 0, epoch).word(),
       payload: this.#protocol.payload(values, kept, fresh),
