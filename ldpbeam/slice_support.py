@@ -35,9 +35,14 @@ def with_slices(payloads: Bytes, digests: Uints) -> Bytes:
     """
     n, width = payloads.shape
     rows = np.empty((n, width + SLICE_BYTES), np.uint8)
-    rows[:, :width] = payloads
-    rows[:, width:] = np.ascontiguousarray(digests, "<u8").view(np.uint8).reshape(n, SLICE_BYTES)
+    slices.append(read_only(payloads), digests, rows, digests_in(rows))
     return read_only(rows)
+
+
+def digests_in(rows: Bytes) -> Uints:
+    """The digests behind payloads, uint64 (n,), where they are."""
+    n, width = rows.shape
+    return np.ndarray((n,), np.uint64, rows, width - SLICE_BYTES, (width,)) if n else np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,13 @@ class SlicedSupport(Support):
 
     def add(self, payloads: Bytes, counter: Any) -> SlicedSupport:
         """Count admitted payloads, uint8 (n, payload size + 8), into this one and return it."""
-        width = payloads.shape[1] - SLICE_BYTES
-        digests = np.ascontiguousarray(payloads[:, width:]).view("<u8")[:, 0]
+        digests = digests_in(payloads)
         found = np.empty(digests.size, np.int32)
         if slices.find(digests, *self._table(), found):
             self._include(np.unique(digests[found < 0]))
             slices.find(digests, *self._table(), found)
-        ends, ordered = np.zeros(self.digests.size, np.int64), np.empty((digests.size, width), np.uint8)
+        ends = np.zeros(self.digests.size, np.int64)
+        ordered = np.empty((digests.size, payloads.shape[1] - SLICE_BYTES), np.uint8)
         slices.arrange(read_only(payloads), found, ends, ordered)
         begin = 0
         for place, end in enumerate(ends.tolist()):

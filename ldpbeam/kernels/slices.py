@@ -10,6 +10,15 @@ from ldpbeam.kernels.jit import kernel
 
 
 @kernel
+def append(payloads: Any, digests: Any, rows: Any, tails: Any) -> None:
+    """Payloads into the front of rows, and digests into their tails."""
+    for i in range(digests.size):
+        for b in range(payloads.shape[1]):
+            rows[i, b] = payloads[i, b]
+        tails[i] = digests[i]
+
+
+@kernel
 def enter(digests: Any, keys: Any, places: Any) -> None:
     """Write digests and their places into a hash table of a power of two entries; −1 is no place."""
     mask = np.uint64(keys.size - 1)

@@ -12,8 +12,10 @@ import pytest
 from ldpbeam.accounting import Account
 from ldpbeam.admission import LISTED, Admission, Rejection, Written, capped
 from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.distinct_collections import by_wire_digest
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
@@ -24,7 +26,9 @@ from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 from tests.reference.batches import admit_batch
 
-AGREED = {c.digest: c for c in (collection("sue", 11, "bits"), collection("grr", 11, "direct"))}
+SLICED = replace(collection("grr", 11, "sliced"), slices=Slices.of({"arm": ["a", "b", "other"]}))
+AGREED = by_wire_digest((collection("sue", 11, "bits"), collection("grr", 11, "direct"), SLICED))
+"""By the digests of collections, and of the slices of one."""
 Record = tuple[int, int, int, bytes]
 
 
