@@ -185,6 +185,7 @@ def estimate(
     reports: ReportColumns | Admission | Iterable[ReportColumns | Admission],
     *,
     deduplicate: bool = True,
+    by_slice: bool = False,
 ) -> pa.Table:
     """Estimates with intervals from admitted reports, in the columns of the Parquet files of ``estimates/``.
 
@@ -206,6 +207,7 @@ def estimate(
         reports: of one epoch or of several, in any order and any parts: what :func:`admit`, :func:`simulate`
             or :meth:`Fleet.report` returns, or a list of that.
         deduplicate: whether only one of several reports with the same id counts.
+        by_slice: whether to give the columns of ``slices/``, with rows for every slice of the collection.
 
     Returns:
         A row for each epoch, attribute and value; docs/outputs.md explains the columns.
@@ -214,19 +216,25 @@ def estimate(
         UsageError: these are no admitted reports, belong to another collection, or to an epoch that a run
             would refuse: one that the collection does not have, or that began after it was retired.
     """
+    from functools import partial
+
     import pyarrow as pa
 
     from ldpbeam.epoch_result import result_of_epoch
     from ldpbeam.reports import columns_by_epoch
-    from ldpbeam.tables import epoch_table, fixed_columns
+    from ldpbeam.tables import epoch_table, fixed_columns, table_by_slice
 
     fixed = fixed_columns(collection)
     results = (
         result_of_epoch(collection, epoch, parts, deduplicate=deduplicate)
         for epoch, parts in sorted(columns_by_epoch(collection, reports).items())
     )
-    tables = [epoch_table(collection, result, fixed) for result in results]
-    return pa.concat_tables([fixed["schema"].empty_table(), *tables])
+    whole = partial(epoch_table, collection, fixed=fixed)
+    if by_slice:
+        tables = [table_by_slice(collection, result, whole) for result in results]
+    else:
+        tables = [fixed["schema"].empty_table(), *map(whole, results)]
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def read(results: str | PathLike[str]) -> pa.Table:
