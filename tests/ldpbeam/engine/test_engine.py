@@ -13,6 +13,7 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.engine import engine as module
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.results import publish_due
@@ -324,3 +325,36 @@ def test_an_epoch_whose_reports_were_removed_is_not_counted_again(tmp_path: Path
     with pytest.raises(LdpError, match=r"8 reports .* 3 are still on disk.*E-LANDING-MISSING"):
         bench.stop()
     assert bench.told(0) == [("on_time", 5)]
+
+
+def test_slices_of_an_epoch_outlive_a_restart_with_further_labels(tmp_path: Path) -> None:
+    """One result with all slices; an engine that knows more labels counts what another one has landed."""
+    few, more = (replace(ONE, slices=Slices.of({"arm": labels})) for labels in (["b", "a"], ["a", "b", "c"]))
+    bench = Bench(tmp_path, few)
+    sent: dict[str, range] = {"a": range(10), "b": range(10, 30), "c": range(30, 34)}
+    digests = {label: more.slice_digest((("arm", label),)) for label in sent}
+
+    def send(label: str, names: range) -> None:
+        payloads = PAYLOADS[ONE.digest][names.start : names.stop]
+        bench.broker.publish(batch_message(digests[label], 0, names, payloads), None)
+
+    send("a", sent["a"])
+    send("b", sent["b"])
+    send("c", sent["c"])  # refused: nobody lists it yet
+    bench.step(4)
+    bench.start(more)
+    send("c", sent["c"])
+    send("c", range(3))  # ids of other slices: one of each counts
+    bench.until(HOUR + 3)
+    assert bench.told(0, more) == [("on_time", 34)]
+    books = bench.books(0, more)
+    assert books["accounting"]["rejected"] == {"conflicting_report_id": 3}
+    (named,) = (one["path"] for one in books["slices"])
+    table = pq.read_table(tmp_path / named)
+    sizes = dict(zip(table["slice_arm"].to_pylist(), table["n"].to_pylist(), strict=True))
+    assert sizes[None] == sum(sizes[label] for label in "abc") == 34
+    # An id in two slices counts once, in the slice whose payload is the smaller one.
+    assert sizes["b"] == 20 and {sizes["a"] + sizes["c"]} == {14}
+    again = bench.record
+    assert named in [file["path"] for file in again["files"]]
+    assert again["collections"][0]["slices"] == {"arm": ["a", "b", "c"]}
