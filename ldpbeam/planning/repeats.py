@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import sqrt
 from typing import Self
 
@@ -31,6 +33,8 @@ class Repeats:
     anew_least: float
     opposed: float
     rate: DrawnAnew | None
+    error_of_curve: Callable[[int], float] | None = None
+    """Of the cumulative share that is asked for, from one fit of so many epochs."""
 
     @classmethod
     def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
@@ -47,7 +51,7 @@ class Repeats:
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 
     @classmethod
-    def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Repeats:
+    def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
         """Of a sum of frequencies, or of a distribution, where all values are equally frequent."""
         protocol = setting.protocol
         if isinstance(protocol, IntervalHash):
@@ -55,7 +59,8 @@ class Repeats:
             most = float(again) * lasting_part(protocol, needs, needs.devices, setting.share)
             if needs.asked is Ordered.MEAN:
                 return cls(most, most, most, -most, most, needs.drawn_anew)
-            return _OfCurves(1.0, most, 1.0, -most, most, needs.drawn_anew, protocol, needs, setting.share)
+            curve = partial(period_error, protocol, needs, share=setting.share)
+            return cls(1.0, most, 1.0, -most, most, needs.drawn_anew, curve)
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
         few = (setting.reports, setting.epochs) if setting.participates else None
         errors = errors_of_sum(protocol, setting.share, needs.asked, few)
@@ -114,6 +119,8 @@ class Repeats:
 
     def mean(self, epochs: int) -> float:
         """Variance of a mean over T epochs at most: (1/T)·[1 + 2·Σ (1 − l/T)·most(l)], l = 1 .. T − 1."""
+        if self.error_of_curve is not None:
+            return (self.error_of_curve(epochs) / self.error_of_curve(1)) ** 2
         lags = np.arange(1, epochs)
         pairs = float(((1 - lags / epochs) * self.most(lags)).sum())
         return max(0.0, (1 + 2 * pairs) / epochs)
@@ -131,20 +138,6 @@ class Repeats:
     def least_change(self, error: float, epochs: int, apart: int) -> float:
         """Smallest change between two means that differs from none in 95 of 100 cases."""
         return BEYOND * error * sqrt(self.difference(epochs, apart))
-
-
-@dataclass(frozen=True)
-class _OfCurves(Repeats):
-    """Of cumulative shares: one fit of their counts gives the curve of several epochs."""
-
-    protocol: IntervalHash
-    needs: OrderedNeeds
-    share: Fraction
-
-    def mean(self, epochs: int) -> float:
-        """Variance of the curve of so many epochs, as a share of that of one."""
-        several, one = (period_error(self.protocol, self.needs, n, self.share) for n in (epochs, 1))
-        return (several / one) ** 2
 
 
 def _errors(setting: Setting) -> MemoErrors | None:

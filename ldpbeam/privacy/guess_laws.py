@@ -173,8 +173,8 @@ def quadrature(degree: int) -> tuple[Floats, Floats]:
     return (1 + x) / 2, 1 / ((1 - x * x) * slope * slope)
 
 
-_SIMULATED_REPORTS, _LEAST_DEVICES = 1 << 18, 16
-"""Reports that :func:`from_windows` simulates at a time, and of how many devices at least."""
+_SIMULATED_REPORTS = 1 << 18
+"""Reports that :func:`from_windows` simulates, of 16 to 2048 devices."""
 
 
 def from_windows(size: int, width: int, ratio: Fraction, own: Fraction, reports: int) -> float:
@@ -184,26 +184,18 @@ def from_windows(size: int, width: int, ratio: Fraction, own: Fraction, reports:
     one elsewhere, and lies in it with probability ``own``.
     """
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x77696E], np.uint64)))
-    at_once = min(max(_SIMULATED_REPORTS // reports, 1), _DEVICES)
-    devices = max(at_once, _LEAST_DEVICES)
+    devices = min(max(_SIMULATED_REPORTS // reports, 16), 2048)
     right = 0.0
-    for first in range(0, devices, at_once):
-        number = np.arange(first, min(first + at_once, devices))[:, None]
-        shape, held = (number.size, reports), (2 * number + 1) * size // (2 * devices)
-        near = generator.random(shape) < float(own)
-        other = generator.integers(size - 1, size=shape)
-        said = np.where(near, held + generator.integers(width, size=shape), other + (other >= held) * width)
+    for held in ((2 * np.arange(devices) + 1) * size // (2 * devices)).tolist():
+        near = generator.random(reports) < float(own)
+        other = generator.integers(size - 1, size=reports)
+        said = np.where(near, held + generator.integers(width, size=reports), other + (other >= held) * width)
         # A report supports the values from said − width + 1 to said, of those that there are.
-        places = np.concatenate((np.maximum(said - width + 1, 0), np.minimum(said + 1, size)), axis=1)
-        order = np.argsort(places, axis=1, kind="stable")
-        supports = np.cumsum(np.where(order < reports, 1, -1), axis=1)
-        ends = np.take_along_axis(places, order, axis=1)
-        # Before the first place no value is supported, and at the last one all values end.
-        values = np.diff(ends, prepend=0, append=size, axis=1)
-        supports = np.concatenate((np.zeros_like(held), supports), axis=1)
-        most = np.where(values > 0, supports, 0).max(axis=1, keepdims=True)
-        alike = values * np.exp(log(ratio) * np.minimum(supports - most, 0))
-        right += float((1 / alike.sum(axis=1)).sum())
+        ends = np.concatenate(([0, size], np.maximum(said - width + 1, 0), np.minimum(said + 1, size)))
+        places, of_place = np.unique(ends, return_inverse=True)
+        changes = np.bincount(of_place, np.repeat([0, 1, -1], [2, reports, reports]))
+        supports = np.cumsum(changes)[:-1]
+        right += 1 / float(np.diff(places) @ np.exp(log(ratio) * (supports - supports.max())))
     return right / devices
 
 

@@ -11,7 +11,7 @@ of the protocol, with floats, and exactly but for
 - ``blh`` and ``olh``, and ``dbitflip`` of some of the buckets, from two reports on: an approximation that
   takes the support of different values as independent. Of few values and two to four reports it is 0.94 to
   1.18 times the truth for hashing, 0.95 to 1.02 times for buckets;
-- ``piecewise_mean``, from two reports on: the mean over 16 to 4,096 simulated devices, always the same ones;
+- ``piecewise_mean``, from two reports on: the mean over 16 to 2,048 simulated devices, always the same ones;
 - ``binflip_plus``: an approximation that takes the bits of a public string as independent. Two bits are, so
   that k = 2 is exact; one report is within a fortieth.
 
