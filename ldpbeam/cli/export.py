@@ -184,7 +184,9 @@ def _answers(
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
-            yield from answers_of_distribution(read.collection, epochs, each, summaries, counts, periods)
+            yield from answers_of_distribution(
+                read.collection, read.history, epochs, each, summaries, counts, periods
+            )
             continue
         yield answers(read.collection, read.history, each, periods, which.drawn_anew)
     remark_no_counts(results, counts.missing)
@@ -226,13 +228,12 @@ def _require_single_values(histories: list[ReadHistory]) -> None:
 
 def _rolled_up(histories: list[ReadHistory], periods: Periods, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
-    import numpy as np
     import pyarrow as pa
 
     from ldpbeam.estimates import CONFIDENCE
     from ldpbeam.over_time.rollup import roll_up
     from ldpbeam.over_time.significance import normal_limit
-    from ldpbeam.tables import instants, numbers
+    from ldpbeam.sums.columns import front_columns, sum_columns
 
     z = normal_limit(CONFIDENCE)
     for one in histories:
@@ -240,29 +241,18 @@ def _rolled_up(histories: list[ReadHistory], periods: Periods, rate: DrawnAnew |
         k = len(history.values)
         for period in roll_up(history, periods, one.errors, rate):
             mean, error = period.mean.estimate, period.mean.std_error
-            yield pa.table(
-                {
-                    "collection": [history.key.collection] * k,
-                    "version": [history.key.version] * k,
-                    "digest": [history.key.digest] * k,
-                    "first_epoch": pa.array([period.first] * k, pa.int64()),
-                    "last_epoch": pa.array([period.last] * k, pa.int64()),
-                    "start": instants([period.start] * k),
-                    "end": instants([period.end] * k),
-                    "epochs": pa.array(period.mean.epochs, pa.int64()),
-                    "weight": [periods.weight] * k,
-                    "attribute": [history.key.attribute] * k,
-                    "value": pa.array(history.values, pa.int64()),
-                    "label": list(history.labels),
-                    "n": pa.array(period.n, pa.int64()),
-                    "estimate": numbers(mean),
-                    "std_error": numbers(error),
-                    "std_error_floor": numbers(period.mean.std_error_floor),
-                    "ci_low": numbers(mean - z * error),
-                    "ci_high": numbers(mean + z * error),
-                    "provisional": pa.array(np.full(k, period.provisional)),
-                }
-            )
+            front = front_columns(history, period, periods, 0, k)
+            provisional = front.pop("provisional")
+            limits = mean - z * error, mean + z * error
+            columns = {
+                **front,
+                "epochs": pa.array(period.mean.epochs, pa.int64()),
+                "value": pa.array(history.values, pa.int64()),
+                "label": list(history.labels),
+                **sum_columns(period.n, mean, error, period.mean.std_error_floor, *limits),
+                "provisional": provisional,
+            }
+            yield pa.table(columns)
 
 
 def _with_smoothed(results: ResultsFolder, read: list[ReadHistory]) -> Iterator[Any]:

@@ -28,17 +28,23 @@ class Periods:
 
 
 @dataclass(frozen=True, eq=False)
-class Period:
-    """The mean of some epochs that follow one another."""
+class Span:
+    """Some epochs that follow one another: which rows of a history they are, and their ends."""
 
     rows: np.ndarray
     first: int
     last: int
     start: int
     end: int
+    provisional: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Period(Span):
+    """The mean of some epochs that follow one another."""
+
     mean: Combined
     n: Ints
-    provisional: bool
 
 
 def every(epochs: int) -> Periods:
@@ -65,23 +71,26 @@ def by_month(_: int, start: int) -> int:
 CALENDAR = {"day": Periods(by_day), "week": Periods(by_week), "month": Periods(by_month)}
 
 
-def roll_up(
-    history: History, periods: Periods, errors: MemoErrors | None, rate: DrawnAnew | None = None
-) -> Iterator[Period]:
-    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
-    series = history.series
-    epochs, starts = series.epochs.tolist(), history.starts.tolist()
-    where = np.array([periods.number(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)
+def spans(history: History, periods: Periods | None) -> Iterator[Span]:
+    """The epochs of each period, in time order; without periods each epoch alone."""
+    epochs, starts = history.series.epochs, history.starts
+    where = epochs
+    if periods is not None:
+        pairs = zip(epochs.tolist(), starts.tolist(), strict=True)
+        where = np.array([periods.number(*pair) for pair in pairs], np.int64)
     for number in np.unique(where):
         rows = where == number
-        some = series.rows(rows)
-        yield Period(
-            rows,
-            int(some.epochs[0]),
-            int(some.epochs[-1]),
-            int(history.starts[rows][0]),
-            int(history.ends[rows][-1]),
-            mean(some, errors, rate, periods.weight),
-            np.concatenate([np.where(one.known, one.n, 0).sum(axis=0) for one in some.pieces()]),
-            bool(history.provisional[rows].any()),
-        )
+        ends = int(starts[rows][0]), int(history.ends[rows][-1])
+        own = epochs[rows]
+        yield Span(rows, int(own[0]), int(own[-1]), *ends, bool(history.provisional[rows].any()))
+
+
+def roll_up(
+    history: History, periods: Periods | None, errors: MemoErrors | None, rate: DrawnAnew | None = None
+) -> Iterator[Period]:
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
+    for span in spans(history, periods):
+        some = history.series.rows(span.rows)
+        found = mean(some, errors, rate, periods.weight if periods else "epochs")
+        n = np.concatenate([np.where(one.known, one.n, 0).sum(axis=0) for one in some.pieces()])
+        yield Period(**vars(span), mean=found, n=n)

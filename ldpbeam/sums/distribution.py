@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +29,15 @@ from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import mean_limits
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.period import EpochCounts, ResultKey, fit_period
-from ldpbeam.over_time.results import HistoryKey, published_rows
-from ldpbeam.over_time.rollup import Periods
+from ldpbeam.over_time.results import History, published_rows
+from ldpbeam.over_time.rollup import Periods, spans
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.over_time.weighted_sums import Weight
 from ldpbeam.over_time.weighted_sums import shares as shares_of_epochs
 from ldpbeam.summaries import mean_in_units
+from ldpbeam.sums.columns import front_columns, quantile_columns, sum_columns
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
-from ldpbeam.tables import CUMULATIVE, numbers
+from ldpbeam.tables import CUMULATIVE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,11 +114,6 @@ class Curve:
         """Reports that speak about each value, int64 (k,)."""
         return np.asarray(self.rows["n"].to_numpy(), np.int64)
 
-    def period(self, periods: Periods | None) -> int:
-        """The number of the period in which its epoch lies; without one, of the epoch."""
-        epoch, start = self.rows["epoch"][0].as_py(), self.rows["epoch_start"][0].value
-        return epoch if periods is None else periods.number(epoch, start)
-
     def quantile(self, share: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its 95 % limits, as places."""
         return curve_quantile(self.shares, self.low, self.high, share)
@@ -163,24 +159,32 @@ class _Period:
 
 def answers_of_distribution(
     collection: Collection,
+    history: History,
     epochs: Iterable[pa.Table],
     question: Question,
     summaries: pa.Table | None,
     counts: EpochCounts,
     periods: Periods | None = None,
 ) -> Iterator[pa.Table]:
-    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`."""
-    for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(periods)):
-        period = _Period(list(some), periods, collection, counts)
-        domain = dict(collection.histograms)[period.curves[0].rows["attribute"][0].as_py()]
+    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`.
+
+    ``epochs`` are the rows of each epoch of the history.
+    """
+    import pyarrow as pa
+
+    domain, curves = dict(collection.histograms)[history.key.attribute], map(Curve.of, epochs)
+    for span in spans(history, periods):
+        period = _Period(list(islice(curves, int(span.rows.sum()))), periods, collection, counts)
         if isinstance(question, Cumulative):
-            yield _cumulative(period)
+            columns = _cumulative(period)
         elif isinstance(question, Quantiles):
-            yield _quantiles(period, domain, question)
+            columns = _quantiles(period, domain, question)
         elif isinstance(question, Mean):
-            yield _mean(period, collection, domain, summaries)
+            columns = _mean(period, collection, domain, summaries)
         else:
             raise no_single_values(collection)
+        rows = len(next(iter(columns.values())))
+        yield pa.table({**front_columns(history, span, periods, len(period.known), rows), **columns})
 
 
 def no_single_values(collection: Collection) -> UsageError:
@@ -235,74 +239,23 @@ def read_counts(folder: Path) -> pa.Table:
     return pa.concat_tables([counts_schema().empty_table(), *tables])
 
 
-def _front(period: _Period, rows: int) -> dict[str, Any]:
-    """What the rows of an epoch or a period have in common."""
-    import pyarrow as pa
-
-    first, last = (curve.rows.slice(0, 1) for curve in (period.curves[0], period.curves[-1]))
-
-    def repeated(row: pa.Table, name: str) -> Any:
-        return pa.repeat(row[name][0], rows)
-
-    if period.periods is None:
-        whole = {name: repeated(first, name) for name in ("epoch", "epoch_start", "epoch_end")}
-    else:
-        whole = {
-            "first_epoch": repeated(first, "epoch"),
-            "last_epoch": repeated(last, "epoch"),
-            "start": repeated(first, "epoch_start"),
-            "end": repeated(last, "epoch_end"),
-            "epochs": pa.array([len(period.known)] * rows, pa.int64()),
-            "weight": [period.weight] * rows,
-        }
-    early = any(curve.rows["pane"][0].as_py() == "early" for curve in period.curves)
-    return {
-        **{name: repeated(first, name) for name in HistoryKey._fields[:3]},
-        **whole,
-        "provisional": pa.array([early] * rows),
-        "attribute": repeated(first, "attribute"),
-    }
-
-
-def _sums(n: Any, estimate: Any, error: Any, low: Any, high: Any, *, several: bool) -> dict[str, Any]:
-    nothing = numbers([np.nan] * len(estimate))
-    return {
-        "n": n,
-        "estimate": numbers(estimate),
-        "std_error": nothing if error is None else numbers(error),
-        "std_error_floor": nothing,
-        "ci_low": numbers(low),
-        "ci_high": numbers(high),
-        **({"ci_low_all": nothing, "ci_high_all": nothing} if several else {}),
-    }
-
-
-def _cumulative(period: _Period) -> pa.Table:
-    import pyarrow as pa
-
+def _cumulative(period: _Period) -> dict[str, Any]:
     curve = period.curve
-    n = pa.array(period.reports, pa.int64())
-    sums = _sums(n, curve.shares, None, curve.low, curve.high, several=True)
-    front = _front(period, curve.rows.num_rows)
-    return pa.table({**front, "value": curve.rows["value"], "label": curve.rows["label"], **sums})
+    nothing = np.full(curve.shares.size, np.nan)
+    limits = curve.low, curve.high, nothing, nothing
+    sums = sum_columns(period.reports, curve.shares, nothing, nothing, *limits)
+    return {"value": curve.rows["value"], "label": curve.rows["label"], **sums}
 
 
-def _quantiles(period: _Period, domain: Domain, question: Quantiles) -> pa.Table:
-    import pyarrow as pa
-
+def _quantiles(period: _Period, domain: Domain, question: Quantiles) -> dict[str, Any]:
     unknown, curve = (None, None, None), period.curve
     places = [curve.quantile(share) if curve.known else unknown for share in question.shares]
-    columns: dict[str, Any] = {"quantile": pa.array(question.shares, pa.float64())}
-    for number, name in enumerate(("", "_low", "_high")):
-        at = [place[number] for place in places]
-        columns[f"value{name}"] = pa.array(at, pa.int64())
-        columns[f"label{name}"] = pa.array([None if x is None else domain.label(x) for x in at], pa.string())
-    return pa.table({**_front(period, len(places)), **columns})
+    return quantile_columns(question.shares, places, domain.label)
 
 
-def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa.Table | None) -> pa.Table:
-    import pyarrow as pa
-
+def _mean(
+    period: _Period, collection: Collection, domain: Domain, summaries: pa.Table | None
+) -> dict[str, Any]:
     if summaries is None:
         raise UsageError(
             "E-USAGE-SUMS",
@@ -321,8 +274,7 @@ def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa
         ends = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
         low, high = mean_limits(mean, normal_limit(CONFIDENCE) * error, ends)
         n = sum(int(curve.n[0]) for curve in period.known)
-    sums = _sums(pa.array([n], pa.int64()), *([one] for one in (mean, error, low, high)), several=False)
-    return pa.table({**_front(period, 1), **sums})
+    return sum_columns([n], [mean], [error], [np.nan], [low], [high])
 
 
 def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:

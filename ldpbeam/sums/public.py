@@ -263,14 +263,16 @@ def _of_distribution(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    _history(collection, results, attribute)  # refuses what is not there
+    history = _history(collection, results, attribute)
     own = results.filter(
         pc.and_(pc.equal(results["digest"], collection.digest_hex), pc.equal(results["attribute"], attribute))
     )
     epochs = sorted(set(own["epoch"].to_pylist()))
     tables = [own.filter(pc.equal(own["epoch"], epoch)).sort_by("value") for epoch in epochs]
     cells = EpochCounts(counts)
-    found = pa.concat_tables(answers_of_distribution(collection, tables, question, None, cells, periods))
+    found = pa.concat_tables(
+        answers_of_distribution(collection, history, tables, question, None, cells, periods)
+    )
     if counts is not None and cells.missing:
         raise UsageError(
             "E-USAGE-RESULTS",

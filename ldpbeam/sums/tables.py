@@ -15,10 +15,11 @@ from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Periods, roll_up
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.over_time.weighted_sums import Weight, difference
+from ldpbeam.sums.columns import front_columns, quantile_columns, sum_columns
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question
 from ldpbeam.sums.series import summed
-from ldpbeam.tables import instants, numbers
+from ldpbeam.tables import numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +37,10 @@ def answers(
 
     sums, summed_history, errors = summed(collection, history, question)
     tables = []
-    weight = None if periods is None else periods.weight
-    for period in roll_up(summed_history, periods or Periods(_single), errors, rate):
+    for period in roll_up(summed_history, periods, errors, rate):
         columns = _columns(question, sums, period)
         rows = len(next(iter(columns.values())))
-        front = _front(history, period, rows, weight)
+        front = front_columns(history, period, periods, int(period.mean.epochs[0]), rows)
         tables.append(pa.table({**front, **columns}))
     return pa.concat_tables(tables)
 
@@ -73,34 +73,6 @@ def changes(
     )
 
 
-def _single(epoch: int, _: int) -> int:
-    return epoch
-
-
-def _front(history: History, period: Period, rows: int, weight: Weight | None) -> dict[str, Any]:
-    """What the rows of a period have in common; without a weight it is a single epoch."""
-    import pyarrow as pa
-
-    whole, begin, end = {"epoch": period.first}, "epoch_start", "epoch_end"
-    several: dict[str, Any] = {}
-    if weight is not None:
-        whole, begin, end = {"first_epoch": period.first, "last_epoch": period.last}, "start", "end"
-        epochs = pa.array([int(period.mean.epochs[0])] * rows, pa.int64())
-        several = {"epochs": epochs, "weight": [weight] * rows}
-    key = history.key
-    return {
-        "collection": [key.collection] * rows,
-        "version": pa.array([key.version] * rows, pa.int64()),
-        "digest": [key.digest] * rows,
-        **{name: pa.array([one] * rows, pa.int64()) for name, one in whole.items()},
-        begin: instants([period.start] * rows),
-        end: instants([period.end] * rows),
-        **several,
-        "provisional": pa.array([period.provisional] * rows),
-        "attribute": [key.attribute] * rows,
-    }
-
-
 def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     """What is asked for, with its limits."""
     import pyarrow as pa
@@ -114,20 +86,12 @@ def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     elif isinstance(question, Cumulative):
         names = {"value": pa.array(range(len(sums.names)), pa.int64()), "label": list(sums.names)}
     z, together = normal_limit(CONFIDENCE), normal_limit(1 - (1 - CONFIDENCE) / len(sums.names))
-    several: dict[str, Any] = {}
+    limits = [*_limits(sums, mean.estimate, z * mean.std_error)]
     if len(sums.names) > 1 or names:
-        low, high = _limits(sums, mean.estimate, together * mean.std_error)
-        several = {"ci_low_all": numbers(low), "ci_high_all": numbers(high)}
-    low, high = _limits(sums, mean.estimate, z * mean.std_error)
+        limits += _limits(sums, mean.estimate, together * mean.std_error)
     return {
         **names,
-        "n": pa.array(period.n, pa.int64()),
-        "estimate": numbers(mean.estimate),
-        "std_error": numbers(mean.std_error),
-        "std_error_floor": numbers(mean.std_error_floor),
-        "ci_low": numbers(low),
-        "ci_high": numbers(high),
-        **several,
+        **sum_columns(period.n, mean.estimate, mean.std_error, mean.std_error_floor, *limits),
     }
 
 
@@ -139,20 +103,9 @@ def _limits(sums: Sums, estimate: Floats, half: Floats) -> tuple[Floats, Floats]
 
 
 def _quantiles(question: Quantiles, sums: Sums, curve: Floats, std_error: Floats) -> dict[str, Any]:
-    """Places on the curve and their names; null where nothing is known."""
-    import pyarrow as pa
-
-    known = bool(np.isfinite(curve).all())
-    z = normal_limit(CONFIDENCE)
-    rising = isotonic(curve) if known else curve
-    places: list[tuple[int | None, ...]] = [
-        quantile(rising, curve, std_error, share, z) if known else (None, None, None)
-        for share in question.shares
-    ]
-    columns: dict[str, Any] = {"quantile": pa.array(question.shares, pa.float64())}
-    for number, name in enumerate(("", "_low", "_high")):
-        at = [place[number] for place in places]
-        columns[f"value{name}"] = pa.array(at, pa.int64())
-        labels = [None if one is None else sums.names[one] for one in at]
-        columns[f"label{name}"] = pa.array(labels, pa.string())
-    return columns
+    """Places on the curve; null where nothing is known."""
+    places: list[tuple[int | None, ...]] = [(None, None, None)] * len(question.shares)
+    if np.isfinite(curve).all():
+        rising, z = isotonic(curve), normal_limit(CONFIDENCE)
+        places = [quantile(rising, curve, std_error, share, z) for share in question.shares]
+    return quantile_columns(question.shares, places, sums.names.__getitem__)
