@@ -42,16 +42,15 @@ class Advice:
         return f"{where}: {self.message}. {self.remedy} [{self.code}]"
 
 
-def run_memory(protocol: LocalProtocol[Any]) -> int:
+def run_memory(protocol: LocalProtocol[Any], slices: int = 1) -> int:
     """Bytes that a run over files has in memory at most, within a quarter, however many epochs it has."""
-    return _PROCESS_BYTES + _domain_memory(protocol)
+    return _PROCESS_BYTES + _domain_memory(protocol, slices)
 
 
-def _domain_memory(protocol: LocalProtocol[Any]) -> int:
+def _domain_memory(protocol: LocalProtocol[Any], slices: int) -> int:
     values = sum(part.estimator.size for part in protocol.parts)
-    return _BYTES_PER_VALUE * values + _BYTES_PER_CELL * (
-        protocol.counter.counts_length + protocol.counter.signs_length
-    )
+    cells = protocol.counter.counts_length + protocol.counter.signs_length
+    return slices * (_BYTES_PER_VALUE * values + _BYTES_PER_CELL * cells)
 
 
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
@@ -121,16 +120,18 @@ def _about_size(
 ) -> Iterator[Advice]:
     if support is None:
         return  # a mean has one number, however large the values
-    if _domain_memory(kind) >= WORTH_SAYING:
-        cells = kind.counter.counts_length + kind.counter.signs_length
-        seconds = size * _SECONDS_PER_VALUE + cells * _SECONDS_PER_CELL
-        memory = run_memory(collection.protocol) / 2**30
+    slices = len(collection.slices.published) or 1
+    if _domain_memory(kind, slices) >= WORTH_SAYING:
+        cells = slices * (kind.counter.counts_length + kind.counter.signs_length)
+        seconds = slices * size * _SECONDS_PER_VALUE + cells * _SECONDS_PER_CELL
+        memory = run_memory(collection.protocol, slices) / 2**30
+        of_slices = f" in {slices:,} slices" if slices > 1 else ""
         table = f", {cells * _BYTES_PER_CELL / 2**30:.2g} GiB of that for a table of {cells:,} counts,"
         yield Advice(
             "W-COLLECTION-SIZE",
-            f"with a domain of {size:,} values{about} a run takes about {memory:.2g} GiB of memory"
-            f"{table * (cells > 2 * size)} and {seconds:.2g} s to estimate each epoch, however few the "
-            f"reports, and {size:,} rows to publish it",
+            f"with a domain of {size:,} values{about}{of_slices} a run takes about {memory:.2g} GiB of memory"
+            f"{table * (cells > 2 * slices * size)} and {seconds:.2g} s to estimate each epoch, however few the "
+            f"reports, and {slices * size:,} rows to publish it",
             "Collect coarser values, or merge rare ones.",
         )
     each = float(support.floor) / float(support.sampled)  # of one report among all
