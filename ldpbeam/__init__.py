@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.simulators.fleet import Fleet, Values
+    from ldpbeam.simulators.slices import Labels
     from ldpbeam.sums.pooling import pooled
     from ldpbeam.sums.public import (
         cumulative_shares,
@@ -110,7 +111,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: int = 0) -> ReportColumns:
+def simulate(
+    collection: Collection,
+    values: Values,
+    *,
+    epoch: int = 0,
+    seed: int = 0,
+    slice: Labels = None,
+) -> ReportColumns:
     """Reports that new devices with these values would send in their first epoch: for experiments only.
 
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
@@ -128,10 +136,12 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
         epoch: index.
         seed: of all random words; equal arguments give equal reports, and those of the first epoch of a
             :class:`Fleet` with this seed.
+        slice: as :meth:`Fleet.report` takes it.
 
     Raises:
         ValueError: values of the wrong shape, or of no device.
-        DeviceError: a value stands for none of the domain's; the epoch is none of the collection's.
+        DeviceError: a value stands for none of the domain's; the slice or the epoch is none of the
+            collection's.
         UsageError: another epoch than 0 of a collection whose devices memoise and report more than once.
     """
     from ldpbeam.collection.values import Index, value_error
@@ -150,7 +160,7 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
     indices = fleet_indices(collection, values)
     if not len(indices):
         raise value_error("there is no value, so no device", "Give one for each device.")
-    return Fleet(collection, len(indices), seed).report(Index(indices), epoch)
+    return Fleet(collection, len(indices), seed).report(Index(indices), epoch, slice=slice)
 
 
 def admit(collections: Collection | Iterable[Collection], messages: Iterable[bytes]) -> Admission:

@@ -9,22 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.admission import ReportColumns, put_together
-from ldpbeam.arrays import Ints, read_only
+from ldpbeam.arrays import Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index, index_of, require_names, value_error
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.device import plain_integer
+from ldpbeam.slice_support import with_slices
 
 from .participation import silenced
 from .population.specs import ABSENT
 from .protocol_fleet import DrawnReports, ProtocolFleet
 from .random_words import RandomWords
+from .slices import digests_said
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ldpbeam.privacy.ledger import FleetLedger
+
+    from .slices import Labels
 
     Values = ArrayLike | Sequence[Any] | Mapping[str, Any] | Index
     """What :meth:`Fleet.report` takes."""
@@ -76,7 +80,13 @@ class Fleet:
         last = "has not reported" if self._last is None else f"has reported epoch {self._last}"
         return f"Fleet({self.collection.name}, {self.devices:,} devices, {self.random_words}, {last})"
 
-    def report(self, values: Values, epoch: int | None = None) -> ReportColumns:
+    def report(
+        self,
+        values: Values,
+        epoch: int | None = None,
+        *,
+        slice: Labels = None,
+    ) -> ReportColumns:
         """The reports of one epoch, in the order of the devices; :func:`ldpbeam.estimate` takes them.
 
         Args:
@@ -86,21 +96,27 @@ class Fleet:
                 quick. With several attributes an array or ``Index`` (devices, attributes), a sequence of
                 what ``Device.report`` takes, or a mapping from each name to the values of all devices.
             epoch: index; None for the one after the last.
+            slice: for each dimension of the collection's ``slices`` a label for all devices, or a column
+                with one for each, such as ``{"arm": "a", "country": ["DE", "FR"]}``.
 
         Raises:
             TypeError: the epoch is no integer.
-            ValueError: there is not one value for each device, or an index lies outside the domain.
-            DeviceError: a value stands for none of the domain's; the epoch is none of the collection's, or
-                does not come after the last one.
+            ValueError: there is not one value, or not one label of a dimension, for each device, or an index
+                lies outside the domain.
+            DeviceError: a value stands for none of the domain's; a slice is none of the collection's; the
+                epoch is none of the collection's, or does not come after the last one.
         """
-        _, batches = self.batches(values, self._next() if epoch is None else epoch)
+        _, batches = self.batches(values, self._next() if epoch is None else epoch, slice)
         parts = list(batches)
         if parts:
             return parts[0] if len(parts) == 1 else put_together(parts)
         nothing = np.zeros((0, self.collection.protocol.device.payload_size), np.uint8)
-        return self._columns(DrawnReports(np.zeros(0, np.uint64), nothing))
+        no_digests = np.zeros(0, np.uint64) if self.collection.slices else None
+        return self._columns(DrawnReports(np.zeros(0, np.uint64), nothing), no_digests)
 
-    def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:
+    def batches(
+        self, values: Values, epoch: int, labels: Labels = None
+    ) -> tuple[int, Iterator[ReportColumns]]:
         """The number of reports of one epoch, and these reports in batches; see :meth:`report`.
 
         The epoch counts as reported at once. Take all batches before the next epoch: the memos of the devices
@@ -111,9 +127,10 @@ class Fleet:
         indices = fleet_indices(self.collection, values)
         held = silenced(self.collection.participation, self.random_words, epoch, indices)
         drawn = self._fleet.reports(epoch, held)
+        reports = held.reshape(len(held), -1)[:, 0] != ABSENT
+        digests = digests_said(self.collection, labels, reports)
         self._last = epoch
-        present = int(np.count_nonzero(held.reshape(len(held), -1)[:, 0] != ABSENT))
-        return present, map(self._columns, drawn)
+        return int(np.count_nonzero(reports)), self._in_slices(drawn, digests)
 
     def memoised_inputs(self) -> Ints:
         """Inputs that each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
@@ -126,9 +143,17 @@ class Fleet:
     def _next(self) -> int:
         return 0 if self._last is None else self._last + 1
 
-    def _columns(self, drawn: DrawnReports) -> ReportColumns:
+    def _in_slices(self, drawn: Iterator[DrawnReports], digests: Uints | None) -> Iterator[ReportColumns]:
+        done = 0
+        for some in drawn:
+            end = done + len(some)
+            yield self._columns(some, None if digests is None else digests[done:end])
+            done = end
+
+    def _columns(self, drawn: DrawnReports, digests: Uints | None) -> ReportColumns:
         assert self._last is not None  # noqa: S101 - batches() has set it
-        return ReportColumns(self.collection.digest, self._last, drawn.report_ids, read_only(drawn.payloads))
+        payloads = read_only(drawn.payloads) if digests is None else with_slices(drawn.payloads, digests)
+        return ReportColumns(self.collection.digest, self._last, drawn.report_ids, payloads)
 
     def _require_epoch(self, epoch: int) -> None:
         if not self.collection.epochs.contains(epoch):
