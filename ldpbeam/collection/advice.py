@@ -130,8 +130,8 @@ def _about_size(
         yield Advice(
             "W-COLLECTION-SIZE",
             f"with a domain of {size:,} values{about}{of_slices} a run takes about {memory:.2g} GiB of memory"
-            f"{table * (cells > 2 * slices * size)} and {seconds:.2g} s to estimate each epoch, however few the "
-            f"reports, and {slices * size:,} rows to publish it",
+            f"{table * (cells > 2 * slices * size)} and {seconds:.2g} s to estimate each epoch, however few "
+            f"the reports, and {slices * size:,} rows to publish it",
             "Collect coarser values, or merge rare ones.",
         )
     each = float(support.floor) / float(support.sampled)  # of one report among all

@@ -24,11 +24,13 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.job.config import RunConfig
 from tests.pipelines.running import collection
 from tests.reference.stream import Arrived, Model, batch_message
 
 SIZE = 11
+ARMS = ("treatment", "control")
 PAUSE = 0.01
 
 Counts = dict[int, tuple[list[int], dict[str, int]]]
@@ -51,7 +53,8 @@ class Config:
     def agreed(self) -> Collection:
         """Lateness is generous: a job that recovers must not close what it has not read yet."""
         epochs = Epochs(self.length, self.origin, 10_000)
-        return collection("grr", SIZE, "flink", epochs=epochs, allowed_lateness=86_400)
+        slices = Slices.of({"arm": ARMS})
+        return collection("grr", SIZE, "flink", epochs=epochs, allowed_lateness=86_400, slices=slices)
 
     @property
     def run(self) -> RunConfig:
@@ -72,9 +75,14 @@ def reports(config: Config, number: int) -> tuple[int, list[int]]:
 
 
 def message(config: Config, number: int) -> bytes:
-    """A serialized batch; the reported value follows from the id, so that repeats are repeats."""
+    """A serialized batch; value and slice follow from id and epoch, so that repeats are repeats."""
     epoch, ids = reports(config, number)
-    return batch_message(config.agreed.digest, epoch, ids, bytes(_value(name) for name in ids))
+    digest = config.agreed.slice_digest((("arm", _arm(epoch)),))
+    return batch_message(digest, epoch, ids, bytes(_value(name) for name in ids))
+
+
+def _arm(epoch: int) -> str:
+    return ARMS[epoch % len(ARMS)]
 
 
 def _value(name: int) -> int:
@@ -106,7 +114,19 @@ def outcome(config: Config) -> Counts:
                 for name in ("read", "counted", "duplicate", "late", "pending")
             }
             found[record["epoch"]] = (table["support"].to_pylist(), account)
+            _check_slices(Path(config.output, record["slices"][0]["path"]), record["epoch"], table)
     return found
+
+
+def _check_slices(path: Path, epoch: int, whole: Any) -> None:
+    """All reports of an epoch are of one arm; a revision may have come since the accounting was read."""
+    table = pq.read_table(path)
+    for arm in (None, *ARMS):
+        chosen = [label == arm for label in table["slice_arm"].to_pylist()]
+        some = table.filter(chosen)
+        if some["revision"][0] == whole["revision"][0]:
+            same = arm in (None, _arm(epoch))
+            assert some["support"].to_pylist() == [n * same for n in whole["support"].to_pylist()]
 
 
 class Published:
