@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ which was most of what the results of a small epoch cost. Larger tables zstd mak
 
 _MARK = b"ldpbeam\1"
 """Stands before the SHA-256 of a table, and both before the footer, where no reader of Parquet looks."""
+_REVISION = re.compile(r"(?P<epoch>[^.].*-epoch-\d+)-r(?P<number>\d+)\.parquet")
 _END = 8
 """Bytes behind the footer: its length and the magic number."""
 
@@ -30,6 +33,13 @@ def as_parquet(table: Any) -> bytes:
     content = sink.getvalue()
     pages, footer = content[: _footer(content)], content[_footer(content) :]
     return b"".join([pages, _MARK, _digest(pages, footer), footer])
+
+
+def newest_revisions(names: Iterable[str]) -> dict[str, str]:
+    """The file of the last revision of each epoch, by NAME-DIGEST-epoch-000012."""
+    revisions = filter(None, map(_REVISION.fullmatch, names))
+    last = sorted((one["epoch"], int(one["number"]), one[0]) for one in revisions)
+    return {epoch: name for epoch, _, name in last}
 
 
 def published_table(path: Path) -> pq.ParquetFile:

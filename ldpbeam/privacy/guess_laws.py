@@ -186,48 +186,49 @@ def from_windows(size: int, width: int, ratio: Fraction, own: Fraction, reports:
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x77696E], np.uint64)))
     devices = min(max(_SIMULATED_REPORTS // reports, 16), 2048)
     right = 0.0
-    for held in ((2 * np.arange(devices) + 1) * size // (2 * devices)).tolist():
+    for held in _values(devices, size):
         near = generator.random(reports) < float(own)
         other = generator.integers(size - 1, size=reports)
         said = np.where(near, held + generator.integers(width, size=reports), other + (other >= held) * width)
         # A report supports the values from said − width + 1 to said, of those that there are.
         ends = np.concatenate(([0, size], np.maximum(said - width + 1, 0), np.minimum(said + 1, size)))
         places, of_place = np.unique(ends, return_inverse=True)
-        changes = np.bincount(of_place, np.repeat([0, 1, -1], [2, reports, reports]))
-        supports = np.cumsum(changes)[:-1]
-        right += 1 / float(np.diff(places) @ np.exp(log(ratio) * (supports - supports.max())))
+        changes = np.repeat([0, 1, -1], [2, reports, reports])
+        right += _right(places, of_place, changes, float(ratio))
     return right / devices
 
 
-_DEVICES, _DEVICES_AT_ONCE = 1 << 12, 1 << 8
-"""Simulated devices of :func:`from_cuts`, and how many of them at a time."""
+_DEVICES = 1 << 12
+"""Simulated devices of :func:`from_cuts`."""
 
 
 def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
     """P(the best guess of a value is right), from reports that each have a function that cuts the domain."""
     functions, g = bounds.shape[0], bounds.shape[1] - 1
-    size = int(bounds[0, -1])
     places, ends = np.unique(bounds, return_inverse=True)
-    ends, widths = ends.reshape(bounds.shape), np.diff(places)
-    # Beginnings of stretches, then their ends, by their places; and which of them is the first of each place.
-    changed = np.concatenate((ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)))
-    by_place = np.argsort(changed, kind="stable")
-    of_place = np.searchsorted(changed[by_place], np.arange(places.size))
+    ends = ends.reshape(bounds.shape)
+    changed = np.concatenate((ends[:, :-1].ravel(), ends[:, 1:].ravel()))
     # The same chances for every value: of how far the report's stretch comes after that of the value.
     chances = np.full((functions, g), other / functions)
     chances[:, 0] = own / functions
+    chances /= chances.sum()
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x63757473], np.uint64)))
-    values = (2 * np.arange(_DEVICES) + 1) * size // (2 * _DEVICES)
     right = 0.0
-    for first in range(0, _DEVICES, _DEVICES_AT_ONCE):
-        held = values[first : first + _DEVICES_AT_ONCE]
-        drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _DEVICES_AT_ONCE)
-        hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
-        turned = (np.arange(g) - hashed[:, :, None]) % g
-        reports_of_stretches = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
-        counts = reports_of_stretches.reshape(_DEVICES_AT_ONCE, -1).T
-        changes = np.add.reduceat(np.concatenate((counts, -counts))[by_place], of_place, axis=0)
-        supports = np.cumsum(changes, axis=0)[:-1]
-        likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))
-        right += float((1 / (widths @ likelihoods)).sum())
+    for held in _values(_DEVICES, int(places[-1])):
+        drawn = generator.multinomial(reports, chances.ravel()).reshape(functions, g)
+        hashed = (bounds[:, 1:-1] <= held).sum(axis=1)
+        counts = np.take_along_axis(drawn, (np.arange(g) - hashed[:, None]) % g, axis=1).ravel()
+        right += _right(places, changed, np.concatenate((counts, -counts)), own / other)
     return right / _DEVICES
+
+
+def _values(devices: int, size: int) -> list[int]:
+    """What simulated devices hold, spread evenly."""
+    values: list[int] = ((2 * np.arange(devices) + 1) * size // (2 * devices)).tolist()
+    return values
+
+
+def _right(places: Ints, of_place: Ints, changes: Ints, ratio: float) -> float:
+    """The chance of the likeliest value, where the support of values changes at some places."""
+    supports = np.cumsum(np.bincount(of_place, changes))[:-1]
+    return 1 / float(np.diff(places) @ np.exp(log(ratio) * (supports - supports.max())))

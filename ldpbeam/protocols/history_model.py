@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -297,6 +297,21 @@ def stratum_of(
     answers = first[inputs[0]], first[inputs[1]]
     second = instant if permanent else None
     return Stratum(name, probability, answers, second, one_input, permanent is not None)
+
+
+def model_of_numbers(
+    pair: tuple[int, int], cuts: Sequence[int], at_least: Callable[[int, int], Fraction]
+) -> PairModel:
+    """Of a report that is a fresh number, by cuts; ``at_least`` is P(it reaches a cut | value)."""
+
+    def row(value: int) -> Row:
+        tails = [Fraction(1), *(at_least(cut, value) for cut in cuts), Fraction(0)]
+        return tuple(a - b for a, b in pairwise(tails))
+
+    def placed(response: int) -> tuple[int, int]:
+        return 0, sum(response >= cut for cut in cuts)
+
+    return PairModel(pair, placed, (stratum_of((0, 1), (None, (row(pair[0]), row(pair[1])))),))
 
 
 def for_life(model: PairModel) -> PairModel:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from math import lgamma, nextafter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
-from ldpbeam.channels.channel import Row
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -24,7 +22,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import Forgery, Numbers
-from ldpbeam.protocols.history_model import PairModel, stratum_of
+from ldpbeam.protocols.history_model import PairModel, model_of_numbers
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -227,14 +225,7 @@ class LaplaceLaw(Law[int]):
             noise = cut - value
             return self.noise.above(noise) if noise >= 0 else 1 - self.noise.below(noise - 1)
 
-        def row(value: int) -> Row:
-            tails = [Fraction(1), *(at_least(cut, value) for cut in cuts), Fraction(0)]
-            return tuple(a - b for a, b in pairwise(tails))
-
-        def placed(response: int) -> tuple[int, int]:
-            return 0, sum(response >= cut for cut in cuts)
-
-        return PairModel(pair, placed, (stratum_of((0, 1), (None, (row(pair[0]), row(pair[1])))),))
+        return model_of_numbers(pair, cuts, at_least)
 
     def spent(self) -> tuple[None, Fraction]:
         low, high = -self.margin, self.maximum + self.margin

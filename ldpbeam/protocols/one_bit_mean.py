@@ -31,7 +31,14 @@ from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import (
+    FleetAnswers,
+    FleetWords,
+    FreshSimulation,
+    Simulation,
+    WordPlan,
+    WordSpec,
+)
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -210,21 +217,6 @@ class OneBitEstimator(MeanEstimator):
 
 
 @dataclass(frozen=True)
-class FreshBitSimulation(Simulation):
-    device: FreshBitDevice
-
-    @property
-    def word_plan(self) -> WordPlan:
-        return WordPlan(WordSpec(1))
-
-    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        import numpy as np
-
-        drawn = self.device.bit.draw_many(values, words.instant(WordSpec(1))[:, 0])
-        return drawn.astype(np.uint8)[:, None]
-
-
-@dataclass(frozen=True)
 class PointBitSimulation(Simulation):
     """Words of α, of a point, and of a flip."""
 
@@ -364,8 +356,8 @@ class OneBitMean(OneBit):
         return OneBitEstimator(self.bit.maximum, self.ends)
 
     @property
-    def simulation(self) -> FreshBitSimulation:
-        return FreshBitSimulation(self.device)
+    def simulation(self) -> FreshSimulation:
+        return FreshSimulation(self.bit.draw_many, FULL, self.device.payload_size)
 
     @cached_property
     def law(self) -> OneBitLaw:

@@ -13,7 +13,6 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
-    from ldpbeam.estimation.distribution import CumulativeCurve
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,12 @@ class PartEstimator:
             return estimator.estimate_with(counts, reports, share, self.atoms)
         return estimator.estimate(counts, reports, ties, share)
 
-    def curve_of_epochs(self, counts: Floats, times: float) -> CumulativeCurve:
-        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.curve_of_epochs`."""
+    @property
+    def distribution(self) -> DistributionEstimator:
+        """Its estimator, where the result is a distribution."""
         estimator = self.protocol.estimator
-        assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - no other has counts of epochs
-        return estimator.curve_of_epochs(counts, times, self.atoms)
-
-    def lasting_part_of_mean(self, cumulative: Floats) -> float:
-        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.lasting_part_of_mean`."""
-        estimator = self.protocol.estimator
-        assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - other means have MemoErrors
-        return estimator.lasting_part_of_mean(cumulative, self.share * self.present)
+        assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - others have MemoErrors
+        return estimator
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As :meth:`ldpbeam.protocols.estimator.Estimator.consistent`; NaN without a report."""

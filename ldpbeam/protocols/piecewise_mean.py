@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, starmap
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints, read_only
-from ldpbeam.channels.channel import Row
 from ldpbeam.channels.window import WindowChannel
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
@@ -20,10 +18,10 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import Forgery, Numbers
-from ldpbeam.protocols.history_model import PairModel, stratum_of
+from ldpbeam.protocols.history_model import PairModel, model_of_numbers
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import FreshSimulation
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -140,25 +138,6 @@ class PiecewiseEstimator(MeanEstimator):
 
 
 @dataclass(frozen=True)
-class PiecewiseSimulation(Simulation):
-    """A word for each report."""
-
-    device: PiecewiseDevice
-
-    @property
-    def word_plan(self) -> WordPlan:
-        return WordPlan(WordSpec(1, self.device.instant.total))
-
-    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        import numpy as np
-
-        from ldpbeam.kernels import symbols
-
-        drawn = self.device.instant.draw_many(values, words.instant(self.word_plan.instant)[:, 0])
-        return symbols.pack(drawn.astype(np.uint64), self.device.payload_size)
-
-
-@dataclass(frozen=True)
 class PiecewiseLaw(Law[int]):
     domain_size: int
     channel: WindowChannel
@@ -171,17 +150,13 @@ class PiecewiseLaw(Law[int]):
 
     def model(self, pair: tuple[int, int]) -> PairModel:
         """Reports between the ends of both windows are alike."""
-        ends = {end for value in pair for end in (value, value + self.channel.width)}
-        cuts = sorted({0, *ends, self.channel.size})
-        cells = list(starmap(range, pairwise(cuts)))
+        channel = self.channel
+        ends = {end for value in pair for end in (value, value + channel.width)}
 
-        def row(value: int) -> Row:
-            return tuple(self.channel.probability(cell, value) for cell in cells)
+        def at_least(cut: int, value: int) -> Fraction:
+            return channel.probability(range(cut, channel.size), value)
 
-        def placed(response: int) -> tuple[int, int]:
-            return 0, sum(response >= cut for cut in cuts[1:])
-
-        return PairModel(pair, placed, (stratum_of((0, 1), (None, (row(pair[0]), row(pair[1])))),))
+        return model_of_numbers(pair, sorted(ends - {0, channel.size}), at_least)
 
     def best_guess(self, reports: int) -> float:
         """Of several reports the mean largest posterior of a value over simulated devices."""
@@ -231,8 +206,8 @@ class PiecewiseMean(MeanProtocol[int]):
         return PiecewiseEstimator(self.domain_size - 1, self.instant, self.counter.shift)
 
     @property
-    def simulation(self) -> PiecewiseSimulation:
-        return PiecewiseSimulation(self.device)
+    def simulation(self) -> FreshSimulation:
+        return FreshSimulation(self.instant.draw_many, self.instant.total, self.device.payload_size)
 
     @property
     def forgery(self) -> Forgery:

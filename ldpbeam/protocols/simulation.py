@@ -128,6 +128,27 @@ class Simulation(ABC):
         """
 
 
+@dataclass(frozen=True)
+class FreshSimulation(Simulation):
+    """A report is a number that a device draws from its value and one word, which lies below a limit."""
+
+    draw: Callable[[Ints, Uints], Ints]
+    limit: int
+    payload_size: int
+
+    @property
+    def word_plan(self) -> WordPlan:
+        return WordPlan(WordSpec(1, self.limit))
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        import numpy as np
+
+        from ldpbeam.kernels import symbols
+
+        drawn = self.draw(values, words.instant(self.word_plan.instant)[:, 0])
+        return symbols.pack(drawn.astype(np.uint64), self.payload_size)
+
+
 def draw_symbols(
     rounds: Rounds[SymbolChannel],
     plan: WordPlan,

@@ -43,14 +43,9 @@ _PAGE = "index.html"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 _EPOCH = rf"(?P<name>{_NAME})-(?P<digest>[0-9a-f]{{16}})-epoch-\d{{6,}}"
 _OURS = {
+    **dict.fromkeys(PARTS, re.compile(rf"{_EPOCH}\.parquet")),
+    **dict.fromkeys(("estimates", "counts"), re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet")),
     "accounting": re.compile(rf"{_EPOCH}\.json|other-([0-9a-f]{{16}}|unknown)(-[\w.-]+)?\.json"),
-    "estimates": re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet"),
-    "counts": re.compile(rf"{_EPOCH}-r\d{{3,}}\.parquet"),
-    "latest": re.compile(rf"{_EPOCH}\.parquet"),
-    "summaries": re.compile(rf"{_EPOCH}\.parquet"),
-    "slices": re.compile(rf"{_EPOCH}\.parquet"),
-    "slice_counts": re.compile(rf"{_EPOCH}\.parquet"),
-    "slice_summaries": re.compile(rf"{_EPOCH}\.parquet"),
     "rejects": re.compile(r"rejects-([0-9a-f]{16}|segment-\d{10,}|-?\d{11,}-\d{3,}(-[\w.-]+)?)\.parquet"),
 }
 """What the files are called that runs write, by folder."""

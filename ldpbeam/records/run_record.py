@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -15,6 +14,7 @@ from ldpbeam.durable.errors import DamageError
 from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord
+from ldpbeam.table_file import newest_revisions
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 RUN_RECORD = "run.json"
@@ -200,9 +200,10 @@ class RunRecord:
     @property
     def newest_tables(self) -> dict[str, str]:
         """Paths of the newest table of estimates of each epoch, by NAME-DIGEST-epoch-000012."""
-        named = (re.fullmatch(r"estimates/(.+-epoch-\d+)-r(\d+)\.parquet", file.path) for file in self.files)
-        tables = sorted((one[1], int(one[2]), one[0]) for one in named if one)
-        return {stem: path for stem, _, path in tables}
+        folder = "estimates/"
+        paths = (file.path for file in self.files if file.path.startswith(folder))
+        newest = newest_revisions(path.removeprefix(folder) for path in paths)
+        return {stem: f"{folder}{name}" for stem, name in newest.items()}
 
     def as_record(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **write_fields(self)}

@@ -10,7 +10,6 @@ epochs' limits. The mean of means needs no counts: of its error it is known what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,13 +36,11 @@ from ldpbeam.over_time.weighted_sums import shares as shares_of_epochs
 from ldpbeam.summaries import mean_in_units
 from ldpbeam.sums.columns import front_columns, quantile_columns, sum_columns
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
+from ldpbeam.table_file import newest_revisions
 from ldpbeam.tables import CUMULATIVE
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_COUNTS = re.compile(r"(?P<epoch>[^.].*)-r(?P<revision>\d+)\.parquet")
 
 
 def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tuple[int, int, int]:
@@ -230,12 +227,9 @@ def read_counts(folder: Path) -> pa.Table:
     """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing."""
     import pyarrow as pa
 
-    newest: dict[str, tuple[int, Path]] = {}
-    for path in sorted((folder / "counts").glob("*.parquet")):
-        if found := _COUNTS.fullmatch(path.name):
-            one = int(found["revision"]), path
-            newest[found["epoch"]] = max(one, newest.get(found["epoch"], one))
-    tables = [published_rows(path) for _, path in newest.values()]
+    counts = folder / "counts"
+    newest = newest_revisions(path.name for path in counts.glob("*.parquet"))
+    tables = [published_rows(counts / name) for name in newest.values()]
     return pa.concat_tables([counts_schema().empty_table(), *tables])
 
 
@@ -281,15 +275,14 @@ def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
     """The row of the mean of an epoch, with NaN where nothing is known."""
     import pyarrow.compute as pc
 
-    first = curve.rows.slice(0, 1)
     wanted = pc.equal(summaries["statistic"], "mean")
-    for name in ("digest", "epoch", "revision", "attribute"):
-        wanted = pc.and_(wanted, pc.equal(summaries[name], first[name][0]))
+    for name, one in curve.key._asdict().items():
+        wanted = pc.and_(wanted, pc.equal(summaries[name], one))
     rows = summaries.filter(wanted).to_pylist()
     if len(rows) != 1:
         raise UsageError(
             "E-USAGE-RESULTS",
-            f"summaries/ does not have the mean of epoch {first['epoch'][0]} as the estimates have it",
+            f"summaries/ does not have the mean of epoch {curve.key.epoch} as the estimates have it",
             remedy="Run ldpbeam replay, or run again.",
         )
     return {name: np.nan if value is None else value for name, value in rows[0].items()}
@@ -322,5 +315,6 @@ def mean_of_epochs(
     place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]
     means, errors = (np.array([row[name] for row in rows], np.float64) for name in ("estimate", "std_error"))
-    parts = np.array([estimator.lasting_part_of_mean(curve.shares) for curve in curves])
+    lasting, share = estimator.distribution.lasting_part_of_mean, estimator.share * estimator.present
+    parts = np.array([lasting(curve.shares, share) for curve in curves])
     return MeanOfEpochs.of(means, errors**2, parts, _weights(curves, weight))

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,10 @@ def test_the_mean_of_a_period_knows_what_repeats(run: Path) -> None:
     collection = ldpbeam.load_collection(run / "c.yaml")
     (estimator,) = collection.estimators
     shares = ldpbeam.cumulative_shares(collection, ldpbeam.read(run / "out"))["estimate"].to_numpy()
-    parts = [estimator.lasting_part_of_mean(shares[60 * e : 60 * e + 60]) for e in range(3)]
+    parts = [
+        estimator.distribution.lasting_part_of_mean(shares[60 * e : 60 * e + 60], Fraction(1))
+        for e in range(3)
+    ]
     assert all(0.1 < part < 0.3 for part in parts)
     common = np.sqrt(parts) * errors
     expected = np.sqrt((errors**2 - common**2).sum() + common.sum() ** 2) / 3
