@@ -115,6 +115,12 @@ def test_a_difference_can_be_less_certain_than_independent_epochs_say() -> None:
         opposed = (errors.opposed(SHARES, errors.place(SHARES)) ** 2).sum(axis=0) / 1000
         assert (opposed > 0).all()
         assert found.std_error == pytest.approx(np.sqrt(0.02 + 2 * opposed), rel=1e-9)
+    slotted = slotted_errors(PartEstimator(protocol("l_osue", 4, TWO)), 1, 2)
+    apart = slotted.drawn_apart(SHARES)
+    assert (apart > 0).all()
+    common = (slotted.least_floor_variance(SHARES) - apart) / 1000
+    found = difference(given, later, first, slotted, DrawnAnew(0.0, 0.0))
+    assert found.std_error == pytest.approx(np.sqrt(0.02 - 2 * common), rel=1e-9)
 
 
 def test_epochs_without_an_estimate_are_left_out() -> None:

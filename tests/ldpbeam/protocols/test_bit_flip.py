@@ -18,6 +18,8 @@ import pytest
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.consistency import METHODS, consistent
+from ldpbeam.consistency.base import Noise
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.kernels import bit_flip as kernels
 from ldpbeam.kernels.check_codes import CheckCode
@@ -269,6 +271,15 @@ def test_a_bucket_that_nobody_sampled_has_no_estimate() -> None:
     assert built.estimator.consistent("norm_sub", built.estimator.estimate(counts, 6)).sum() == pytest.approx(
         1
     )
+
+
+def test_consistency_goes_by_the_mean_number_of_reports_about_a_bucket() -> None:
+    estimator = build("dbitflip", 4, d=2).estimator
+    found = estimator.estimate(np.array([40, 9, 12, 3, 60, 20, 30, 10]), 60)
+    noise = Noise(30, float(estimator.support.own), float(estimator.support.other), exclusive=False)
+    for method in METHODS:
+        wanted = consistent(method, found.frequency, noise)
+        assert estimator.consistent(method, found).tolist() == wanted.tolist()
 
 
 # BinFlip+

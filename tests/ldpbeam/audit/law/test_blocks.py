@@ -13,7 +13,8 @@ from ldpbeam.audit.checks.replay import LAGS, looked_at, replays
 from ldpbeam.audit.law.blocks import Blocks, decide, divergence, sized, views_of
 from ldpbeam.audit.law.bound import chernoff
 from ldpbeam.audit.law.pairs import model_of
-from tests.ldpbeam.audit.collections import COLLECTIONS, of
+from ldpbeam.collection.collection import Collection
+from tests.ldpbeam.audit.collections import COLLECTIONS, of, several
 from tests.ldpbeam.promise.test_best_guess import of_each_seed
 
 MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flipped", "sample", "split"]
@@ -104,6 +105,20 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
         share * float(answers[value] @ (second**2).sum(axis=1))
         for share, answers, second in of_each_seed(protocol)
     )
+    assert sum(p * e for p, e in looked.kinds) == pytest.approx(expected, rel=1e-9)
+
+
+SAMPLED = [COLLECTIONS["sample"], COLLECTIONS["allomfree"], several("sample", "one_bit_rrpm", gamma=0.2)]
+
+
+@pytest.mark.parametrize("asked", SAMPLED, ids=lambda asked: asked.protocol_label)
+def test_two_reports_about_a_sampled_attribute_are_equal_as_often_as_those_of_each(asked: Collection) -> None:
+    protocol = asked.protocol
+    alone = [(part, model_of(part), part.domain_size - 1) for part in protocol.parts]
+    model = model_of(protocol)
+    (looked,), *each = (list(looked_at(*one)) for one in [(protocol, model, model.pair[1]), *alone])
+    assert sum(p for p, _ in looked.kinds) == pytest.approx(1, rel=1e-9)
+    expected = np.mean([sum(p * e for p, e in one.kinds) for (one,) in each])
     assert sum(p * e for p, e in looked.kinds) == pytest.approx(expected, rel=1e-9)
 
 
