@@ -262,10 +262,11 @@ def test_the_mean_of_a_period_knows_what_repeats(run: Path) -> None:
     assert int(row["n"]) == 3 * DEVICES
 
 
-def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
+def test_epochs_without_a_result_count_for_nothing_in_a_period(tmp_path: Path) -> None:
     once = YAML.replace("protocol: loloha", "protocol: olh")
     levels = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
-    collection = ldpbeam.parse_collection(once.replace(levels, "epsilon: 1.0\n"))
+    (tmp_path / "once.yaml").write_text(once.replace(levels, "epsilon: 1.0\n"))
+    collection = ldpbeam.load_collection(tmp_path / "once.yaml")
     reports = [
         ldpbeam.simulate(collection, Index([at] * n), epoch=epoch, seed=epoch)
         for epoch, (at, n) in enumerate([(5, 400), (30, 99), (50, 300), (50, 20), (50, 20)])
@@ -281,6 +282,14 @@ def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
     by_reports = ldpbeam.cumulative_shares(collection, tables, every=3, weight="reports")["estimate"][10]
     assert by_reports.as_py() == pytest.approx((4 * alone["estimate"] + 3 * last["estimate"]) / 7)
     assert (nothing["epochs"], nothing["n"], nothing["estimate"], nothing["ci_low"]) == (0, 0, None, None)
+    for folder in ("latest", "summaries"):
+        (tmp_path / folder).mkdir()
+    for epoch, one in enumerate(reports):
+        result = ldpbeam.result_of_epoch(collection, epoch, [one])
+        pq.write_table(ldpbeam.estimate(collection, one), tmp_path / "latest" / f"{epoch}.parquet")
+        pq.write_table(summary_table(collection, result), tmp_path / "summaries" / f"{epoch}.parquet")
+    means = table_of("export", tmp_path, "--collection", tmp_path / "once.yaml", "--mean", "--every", 3)
+    assert [row["n"] for row in means] == ["700", "0"]
     at = tables.schema.get_field_index("pane")
     panes = ["early" if epoch == 1 else "on_time" for epoch in tables["epoch"].to_pylist()]
     open_yet = tables.set_column(at, tables.schema.field(at), pa.array(panes))
