@@ -28,14 +28,18 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     first = min(p for p in reports.iterdir() if p.suffix == ".pb")
     buffer = np.frombuffer(first.read_bytes(), np.uint8)
     _, batches, _ = codec.parse(codec.frames(buffer))
-    batch = next(iter(batches))
     width = collection.protocol.device.payload_size
-    payloads = [bytes(row) for row in batch.payloads.reshape(-1, width)]
-    ids: list[int] = batch.report_ids.tolist()
+    payloads, ids, came_with = list[bytes](), list[int](), list[tuple[int, int]]()
+    for batch in batches:  # one of each slice
+        payloads += [bytes(row) for row in batch.payloads.reshape(-1, width)]
+        ids += batch.report_ids.tolist()
+        came_with += [(batch.digest, batch.epoch)] * batch.count
+        if len(ids) >= max(vars(faults).values()):
+            break
 
     def report(row: int, **changes: object) -> bytes:
         message = report_pb2.Report(report_id=ids[row], payload=payloads[row])
-        message.digest, message.epoch = batch.digest, batch.epoch
+        message.digest, message.epoch = came_with[row]
         for field, value in changes.items():
             setattr(message, field, value)
         return message.SerializeToString()
@@ -49,7 +53,7 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     records += [bytes([0xFF] * (5 + i)) for i in range(faults.malformed)]
     records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(faults.foreign_epoch)]
     records += [
-        report(i, report_id=fresh(i), digest=batch.digest ^ 1) for i in range(faults.unknown_collection)
+        report(i, report_id=fresh(i), digest=came_with[i][0] ^ 1) for i in range(faults.unknown_collection)
     ]
     records += [
         report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(faults.wrong_length)

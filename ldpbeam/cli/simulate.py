@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import TextOption, slice_shares_option
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
+    from ldpbeam.collection.slice_shares import SliceShares
     from ldpbeam.simulators.deliver.simulate import SimulationRecord
 
 
@@ -30,6 +32,17 @@ class SimulateOptions:
     report_format: str = "batch"  # or report, or parquet
     compression: str = "none"  # of the files; or gzip, or zstd
     truth: bool = False  # whether the true frequencies are written too
+    slice_columns: tuple[tuple[str, str], ...] = ()  # of the population's file, by dimension
+    slice_shares: tuple[SliceShares, ...] = ()  # of labels that devices draw
+    slice_populations: tuple[str, ...] = ()  # what devices with a label hold instead
+
+
+def _slice_column(text: str) -> tuple[str, str]:
+    """A dimension and its column, which has the same name unless another one is given."""
+    name, equals, column = text.partition("=")
+    if not name or (equals and not column):
+        raise ValueError(f"{text!r} is neither a dimension such as country nor country=COLUMN")
+    return name, column or name
 
 
 @click.command(cls=PrintingCommand)
@@ -83,6 +96,22 @@ class SimulateOptions:
     show_default=True,
     help="Compression of the files.",
 )
+@click.option(
+    "--slice-column",
+    "slice_columns",
+    type=TextOption("column", _slice_column),
+    multiple=True,
+    metavar="NAME[=COLUMN]",
+    help="Take the labels of slices.NAME from this column of the population's file. Repeat it.",
+)
+@slice_shares_option("Devices draw their labels once, with these shares, and not with equal ones:")
+@click.option(
+    "--slice-population",
+    "slice_populations",
+    multiple=True,
+    metavar="NAME=LABEL:SPEC",
+    help="Devices with this label hold other values: arm=treatment:zipf:1.3. Repeat it.",
+)
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
 def simulate(**asked: Any) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
@@ -95,6 +124,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.joint import Joint, joint_population
+    from ldpbeam.simulators.population.sliced import SlicesAsked, sliced
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.random_words import RandomWords
 
@@ -105,18 +135,28 @@ def simulate_reports(asked: SimulateOptions) -> None:
             "E-USAGE-OPTION", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(asked.collection_file)
-    drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
-    drawn["random_words"] = RandomWords(asked.seed)
+    words = RandomWords(asked.seed)
     notes: list[str] = []
-    drawn["note"] = notes.append
-    people: Population | Joint
-    try:
+
+    def drawn(spec: str, purpose: str, devices: int | None, epochs: int | None) -> Population | Joint:
+        given: dict[str, Any] = {"devices": devices, "epochs": epochs, "purpose": purpose}
+        given |= {"random_words": words, "note": notes.append}
         if collection.domain is None:
-            drawn |= {"attributes": collection.histograms, "limit": collection.protocol.device.sum_limit}
-            people = joint_population(asked.population, **drawn)
-        else:
-            drawn |= {"domain": collection.domain, "calendar": collection.epochs}
-            people = population(asked.population, **drawn)
+            limit = collection.protocol.device.sum_limit
+            return joint_population(spec, attributes=collection.histograms, limit=limit, **given)
+        return population(spec, domain=collection.domain, calendar=collection.epochs, **given)
+
+    try:
+        people = drawn(asked.population, "population", asked.devices, asked.epochs)
+        said = sliced(
+            asked.population,
+            people,
+            collection,
+            SlicesAsked(asked.slice_columns, asked.slice_shares, asked.slice_populations),
+            random_words=words,
+            draw=lambda spec, purpose: drawn(spec, purpose, people.devices, people.epochs),
+            note=notes.append,
+        )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     say(*notes)
@@ -131,11 +171,11 @@ def simulate_reports(asked: SimulateOptions) -> None:
             "on_epoch": lambda epoch, reports: bar.count(1, reports),
         }
         if asked.topic is not None:
-            done, where = _publish(collection, people, asked.topic, out=asked.out, **common)
+            done, where = _publish(collection, said, asked.topic, out=asked.out, **common)
         else:
             assert asked.out is not None  # noqa: S101 - refused above
             common["compression"] = asked.compression
-            done, where = simulate(collection, people, asked.out, **common), str(asked.out / "reports")
+            done, where = simulate(collection, said, asked.out, **common), str(asked.out / "reports")
     say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
     for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
         if part.labels is not None and domain.labels is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from ldpbeam.collection.slices import Dimension
+
 _ROUNDED = 1e-9
 
 
@@ -44,6 +46,23 @@ class SliceShares:
         if abs(sum(shares) - 1) > _ROUNDED:
             raise ValueError(f"the shares of {name} add up to {100 * sum(shares):.10g} %, and not to 100 %")
         return cls(name, labels, shares)
+
+    def of(self, dimension: Dimension) -> tuple[float, ...]:
+        """The shares of a collection's labels, in their order.
+
+        Raises:
+            ValueError: these are shares of other labels, or of another number of labels.
+        """
+        if self.labels and set(self.labels) != set(dimension.labels):
+            raise ValueError(
+                f"the shares of {self.name} are not of its labels: {', '.join(dimension.labels)}"
+            )
+        if len(self.shares) != len(dimension.labels):
+            raise ValueError(
+                f"{self.name} has {len(dimension.labels)} labels, and not {len(self.shares)} shares"
+            )
+        by_label = dict(zip(self.labels or dimension.labels, self.shares, strict=True))
+        return tuple(by_label[label] for label in dimension.labels)
 
 
 def _share(text: str) -> float:

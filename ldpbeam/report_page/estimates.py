@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
+from ldpbeam.collection.slices import COLUMN
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.report_page.text import LABEL_LIMIT
@@ -108,14 +110,16 @@ class Slot:
 
 
 class Truth:
-    """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
+    """True frequencies of a simulation in all slices, by epoch; a value that nobody held has no row."""
 
     def __init__(self, path: Path, attribute: str = "") -> None:
         rows = pyarrow.dataset.dataset(path, format="parquet")
-        several = "attribute" in rows.schema.names
+        conditions = [pc.is_null(pc.field(name)) for name in rows.schema.names if name.startswith(COLUMN)]
+        if "attribute" in rows.schema.names:
+            conditions.append(pc.field("attribute") == attribute)
         table = rows.to_table(
             columns=["epoch", "value", "frequency"],
-            filter=pc.field("attribute") == attribute if several else None,
+            filter=reduce(and_, conditions) if conditions else None,
         )
         epoch = table["epoch"].to_numpy()
         order = np.lexsort((table["value"].to_numpy(), epoch))

@@ -8,7 +8,7 @@ its reports belong to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.admission import ReportColumns, batch_message, put_together
+from ldpbeam.admission import ReportColumns, as_sent, batch_message, put_together
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
 from ldpbeam.wire import report_pb2
 
 from ..population.joint import Joint
+from ..population.sliced import SlicedPopulation
 from ..population.specs import Population
 from ..random_words import RandomWords
 from .files import Format
@@ -52,7 +53,7 @@ class PublishRecord(SimulationRecord):
 
 def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     collection: Collection,
-    population: Population | Joint,
+    population: Population | Joint | SlicedPopulation,
     topic: str,
     *,
     seed: int,
@@ -92,15 +93,16 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         rows = _rows_per_message(collection, format, reports_per_message)
         times = arrivals(simulation.random_words, collection.epochs, epoch, -(-present // rows))
         pending: deque[Future[str]] = deque()
-        data = messages(batches, format, rows)
-        for content, milliseconds in zip(data, times, strict=True):
-            # Waits while too much is outstanding.
-            pending.append(publisher.publish(topic, content, **{RECEIVED: str(milliseconds)}))
+        for some, milliseconds in zip(regrouped(batches, rows), times, strict=True):
+            # Reports of several slices need a message each.
+            for content in messages(as_sent(collection, some), format):
+                # Waits while too much is outstanding.
+                pending.append(publisher.publish(topic, content, **{RECEIVED: str(milliseconds)}))
+                published += 1
             while pending and pending[0].done():
                 pending.popleft().result()
         for confirmation in pending:
             confirmation.result()
-        published += len(times)
         return present
 
     try:
@@ -122,17 +124,12 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     return record
 
 
-def messages(
-    batches: Iterator[ReportColumns],
-    format: Format,  # noqa: A002 - as above
-    rows: int,
-) -> Iterator[bytes]:
-    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports."""
-    if format == "batch":
-        for batch in _regrouped(batches, rows):
-            yield batch_message(batch)
-        return
+def messages(batches: Iterable[ReportColumns], format: Format) -> Iterator[bytes]:  # noqa: A002 - as above
+    """The content of a message for each batch, or for each report."""
     for batch in batches:
+        if format == "batch":
+            yield batch_message(batch)
+            continue
         for report_id, payload in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
             yield report_pb2.Report(
                 digest=batch.digest, epoch=batch.epoch, report_id=report_id, payload=payload.tobytes()
@@ -152,7 +149,7 @@ def _rows_per_message(collection: Collection, format: Format, wanted: int) -> in
     return max(1, min(wanted, _MESSAGE_BYTES // (8 + collection.protocol.device.payload_size)))
 
 
-def _regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportColumns]:
+def regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportColumns]:
     """The same reports in order, ``rows`` at a time: messages do not depend on the fleet's batches."""
     held: ReportColumns | None = None
     for batch in batches:

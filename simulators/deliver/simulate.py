@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, as_sent
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import COLUMN
 from ldpbeam.collection.values import Index
 from ldpbeam.durable.document import document
 from ldpbeam.durable.file import PUBLIC, replacing
@@ -24,6 +25,7 @@ from ldpbeam.errors import UsageError
 
 from ..fleet import Fleet
 from ..population.joint import Joint
+from ..population.sliced import SlicedPopulation
 from ..population.specs import ABSENT, Population
 from .files import Compression, Format, report_file, write_reports
 
@@ -65,7 +67,7 @@ class SimulationRecord:
 
 def simulate(  # noqa: PLR0913 - the options of a command, by name
     collection: Collection,
-    population: Population | Joint,
+    population: Population | Joint | SlicedPopulation,
     out: Path,
     *,
     seed: int,
@@ -79,6 +81,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 ) -> SimulationRecord:
     """Let a fleet of devices with the population's values report, epoch after epoch, into files.
 
+    Where the collection has slices and the population says none, devices draw them with equal shares.
     ``simulation.json`` is written last and so marks a complete simulation. Equal arguments give equal files.
     """
     reports = out / "reports"
@@ -92,7 +95,8 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
     def write(epoch: int, _: int, batches: Iterator[ReportColumns]) -> int:
         path = report_file(reports, epoch, format, compression)
-        written = write_reports(format, path, batches, compression=compression)
+        sent = (part for batch in batches for part in as_sent(collection, batch))
+        written = write_reports(format, path, sent, compression=compression)
         # A run takes no report from before its epoch: a simulated one lies in a file of its own time.
         end = collection.epochs.end(epoch)
         # An epoch in which nobody reports has no file.
@@ -112,12 +116,20 @@ class PopulationEpochs:
     """The epochs of a population, whatever becomes of the reports. Arguments and errors as for simulate()."""
 
     def __init__(
-        self, collection: Collection, population: Population | Joint, seed: int, first_epoch: int
+        self,
+        collection: Collection,
+        population: Population | Joint | SlicedPopulation,
+        seed: int,
+        first_epoch: int,
     ) -> None:
-        _require(collection, population, first_epoch)
-        self._collection, self._population, self._first_epoch = collection, population, first_epoch
-        self._fleet = Fleet(collection, population.devices, seed)
+        plain = population.population if isinstance(population, SlicedPopulation) else population
+        _require(collection, plain, first_epoch)
+        self._collection, self._population, self._first_epoch = collection, plain, first_epoch
+        self._fleet = Fleet(collection, plain.devices, seed)
         self.random_words = self._fleet.random_words
+        self._sliced = SlicedPopulation.drawn(plain, collection.slices, self.random_words)
+        if isinstance(population, SlicedPopulation):
+            self._sliced = population
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
         labels = _labels(self._collection, self._population)
@@ -126,13 +138,17 @@ class PopulationEpochs:
             table: pq.ParquetWriter | None = None
             if truth is not None:
                 raw = stack.enter_context(replacing(truth, PUBLIC, force=False))
-                table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
-            for epoch, values in enumerate(self._population.values(), self._first_epoch):
+                table = stack.enter_context(pq.ParquetWriter(raw, _truth_schema(self._collection)))
+            digests = np.array(list(self._collection.slice_digests), np.uint64)
+            for epoch, (values, places) in enumerate(self._sliced.epochs(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
-                delivered = deliver(epoch, *self._fleet.batches(Index(values), epoch))
+                said = digests[places] if self._collection.slices else None
+                delivered = deliver(epoch, *self._fleet.batches(Index(values), epoch, said))
                 if table is not None:
                     for index, (name, _) in enumerate(self._collection.histograms):
-                        table.write_table(_truth(epoch, name, columns[:, index], labels[index]))
+                        about = epoch, name, labels[index]
+                        for rows in _truths(self._collection, about, columns[:, index], places):
+                            table.write_table(rows)
                 total += delivered
                 if on_epoch is not None:
                     on_epoch(epoch, delivered)
@@ -209,12 +225,45 @@ def _labels(collection: Collection, population: Population | Joint) -> list[pa.A
     return columns
 
 
-def _truth(epoch: int, attribute: str, values: NDArray[np.int32], labels: pa.Array) -> pa.Table:
-    size = len(labels)
-    counts = np.bincount(values[values != ABSENT], minlength=size)
-    n = int(counts.sum())
+def _truth_schema(collection: Collection) -> pa.Schema:
+    named = [pa.field(COLUMN + one.name, pa.string()) for one in collection.slices.dimensions]
+    return pa.schema([*named, *_TRUTH])
+
+
+def _truths(
+    collection: Collection,
+    about: tuple[int, str, pa.Array],
+    values: NDArray[np.int32],
+    places: NDArray[np.int64],
+) -> Iterator[pa.Table]:
+    """The truth of the whole, and of each slice of a result; a dimension that is summed over is null.
+
+    Args:
+        collection: what the devices reported for.
+        about: the epoch, the attribute, and the names of its values.
+        values, places: of the devices: what they hold, and which combination they say.
+    """
+    size, there = len(about[2]), values != ABSENT
+    combinations = max(1, len(collection.slices.combinations))
+    cells = places[there] * size + values[there]
+    counts = np.bincount(cells, minlength=combinations * size).reshape(combinations, size)
+    place_of = {digest: place for place, digest in enumerate(collection.slice_digests)}
+    schema = _truth_schema(collection)
+    yield _truth(schema, {}, about, counts.sum(axis=0))
+    for slice_, digests in collection.published_slices.items():
+        some = counts[[place_of[digest] for digest in digests]]
+        yield _truth(schema, dict(slice_), about, some.sum(axis=0))
+
+
+def _truth(
+    schema: pa.Schema, said: dict[str, str], about: tuple[int, str, pa.Array], counts: NDArray[np.int64]
+) -> pa.Table:
+    epoch, attribute, labels = about
+    size, n = len(labels), int(counts.sum())
     frequencies = pa.array(counts / n) if n else pa.nulls(size, pa.float64())
+    named = schema.names[: len(schema.names) - len(_TRUTH.names)]
     columns = [
+        *(pa.repeat(pa.scalar(said.get(name.removeprefix(COLUMN)), pa.string()), size) for name in named),
         pa.array(np.full(size, epoch, np.int64)),
         pa.repeat(pa.scalar(attribute, pa.string()), size),
         pa.array(np.arange(size, dtype=np.int64)),
@@ -223,4 +272,4 @@ def _truth(epoch: int, attribute: str, values: NDArray[np.int32], labels: pa.Arr
         frequencies,
         pa.array(np.full(size, n, np.int64)),
     ]
-    return pa.table(columns, schema=_TRUTH)
+    return pa.table(columns, schema=schema)

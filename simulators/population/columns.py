@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,9 +63,7 @@ def csv(request: Request) -> Population:
     if ".." in part and in_header(part, names) not in names:
         ends = [in_header(end, names) for end in part.replace(INDEX, "").split("..", 1)]
         return _wide(request, path, _between(request, "..".join(ends), names), part.startswith(INDEX))
-    name, comma, word = part.rpartition(",")
-    permute = bool(comma) and word.strip() == "permute" and part not in names
-    asked = name if permute else part
+    asked, permute = dealt_anew(part, names)
     texts = read_columns(path, [in_header(asked, names)])
     (encoded,), labels = encode(request, path, texts, indices=asked.startswith(INDEX))
     note_absent(request, path, texts)
@@ -75,6 +73,13 @@ def csv(request: Request) -> Population:
             f"give the number of epochs, or one column per epoch as in csv:{path}:FIRST..LAST",
         )
     return column(request, encoded, labels, permute)
+
+
+def dealt_anew(part: str, names: Sequence[str]) -> tuple[str, bool]:
+    """The column that ``COLUMN[,permute]`` names, and whether its values are dealt anew in each epoch."""
+    name, comma, word = part.rpartition(",")
+    permute = bool(comma) and word.strip() == "permute" and part not in names
+    return name if permute else part, permute
 
 
 def column(

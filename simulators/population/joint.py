@@ -67,6 +67,7 @@ def joint_population(
     random_words: RandomWords,
     limit: int | None = None,
     note: Note = unnoted,
+    purpose: str = "population",
 ) -> Joint:
     """The population a SPEC describes (docs/commands.md)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
@@ -74,7 +75,7 @@ def joint_population(
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
     requests = [
-        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note)
+        Request(spec, rest, domain, devices, epochs, random_words, f"{purpose}.{index}", note=note)
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]

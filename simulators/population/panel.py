@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +56,25 @@ def panel(request: Request) -> Population:
                 f"{path}:{column.line_of('')}: column {column.name!r} is empty, so the "
                 "value belongs to no device and epoch; fill it in or remove the row"
             )
-    encoded, labels = encode(request, path, [value], indices=indices)
+    (encoded,), labels = encode(request, path, [value], indices=indices)
+    return arranged(request, path, (device, epoch, value), encoded, labels)
+
+
+def arranged(
+    request: Request,
+    path: Path,
+    columns: Sequence[TextColumn],
+    encoded: NDArray[np.int32],
+    labels: tuple[str, ...] | None,
+) -> Panel:
+    """The rows of a file by epoch and device.
+
+    Args:
+        request, path: which population, of which file.
+        columns: of devices, epochs and values.
+        encoded, labels: the values, and their names.
+    """
+    device, epoch, value = columns
     index = _epoch_indices(request, path, epoch)
     there = sorted(set(index))
     rank = {epoch_index: rank for rank, epoch_index in enumerate(there)}
@@ -68,7 +86,7 @@ def panel(request: Request) -> Population:
         what = "with the device, epoch and value of an earlier row: passed over"
         request.note(f"{path}: {counted(copies, 'row')} {what}")
     table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
-    table[epoch_of, device.codes] = encoded[0]
+    table[epoch_of, device.codes] = encoded
     epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
     devices = request.at_most("devices", request.devices, len(device.texts))
     return Panel(

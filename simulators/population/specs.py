@@ -33,6 +33,7 @@ def population(
     random_words: RandomWords,
     calendar: Epochs | None = None,
     note: Note = unnoted,
+    purpose: str = "population",
 ) -> Population:
     """The population a SPEC describes (docs/commands.md)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
@@ -42,4 +43,4 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    return build(Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar, note=note))
+    return build(Request(spec, rest, domain, devices, epochs, random_words, purpose, calendar, note))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ldpbeam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
@@ -34,9 +35,9 @@ def agreed() -> Collection:
     return load_collection(COLLECTION)
 
 
-def simulate(devices: int, *arguments: object, code: int = 0) -> str:
+def simulate(devices: int, *arguments: object, code: int = 0, collection: Path = COLLECTION) -> str:
     """Run the command; returns what it printed on both streams."""
-    given = ["--collection", COLLECTION, "--population", "zipf:1.1", "--devices", devices, "--epochs", EPOCHS]
+    given = ["--collection", collection, "--population", "zipf:1.1", "--devices", devices, "--epochs", EPOCHS]
     command = [
         sys.executable,
         "-m",
@@ -93,6 +94,34 @@ def test_the_topic_gets_the_reports_that_files_hold(
     assert (out / "truth.parquet").read_bytes() == (files / "truth.parquet").read_bytes()
     record, plain = (parse_document((path / "simulation.json").read_text()) for path in (out, files))
     assert record == {**plain, "topic": channel.topic, "messages": MESSAGES[kind]}
+
+
+@pytest.mark.parametrize("kind", ["batch", "report"])
+def test_reports_of_a_slice_are_messages_of_their_own(
+    kind: str, channel: Channel, subscribe: Subscribe, tmp_path: Path
+) -> None:
+    sliced = tmp_path / "c.yaml"
+    sliced.write_text(COLLECTION.read_text("utf-8") + "slices: {arm: [a, b]}\n", "utf-8")
+    agreed, devices = load_collection(sliced), DEVICES[kind]
+    simulate(devices, "--out", tmp_path / "f", "--format", kind, collection=sliced)
+    simulate(devices, "--topic", channel.topic, "--format", kind, collection=sliced)
+    # Groups of 4,096 reports have a message for each of two slices.
+    count = 2 * MESSAGES[kind] if kind == "batch" else MESSAGES[kind]
+    messages = [m.data for m in pull_all(subscribe(channel.subscription, "received"), count, 120)]
+    files = [records(path.read_bytes()) for path in (tmp_path / "f" / "reports").iterdir()]
+    written = [content for file in files for content in file]
+    found = [
+        sorted((r, row.tobytes()) for one in ldpbeam.admit(agreed, some).admitted
+               for r, row in zip(one.report_ids.tolist(), one.payloads, strict=True))
+        for some in (messages, [unframed(content) for content in written])
+    ]  # fmt: skip
+    assert len(found[0]) == EPOCHS * devices
+    assert found[0] == found[1]
+
+
+def unframed(content: bytes) -> bytes:
+    found = codec.frames(np.frombuffer(content, np.uint8))
+    return content[int(found.offsets[0]) :]
 
 
 def records(content: bytes) -> list[bytes]:

@@ -18,7 +18,7 @@ from ldpbeam.cli import main as command
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
 from ldpbeam.errors import UsageError
-from ldpbeam.simulators.deliver.pubsub import arrivals, messages
+from ldpbeam.simulators.deliver.pubsub import arrivals, messages, regrouped
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
@@ -217,13 +217,13 @@ def reports(batches: list[ReportColumns]) -> list[tuple[int, bytes]]:
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(1, 40))
 def test_messages_do_not_depend_on_how_the_fleet_batches(sizes: list[int], rows: int) -> None:
     batches = columns(*sizes)
-    sent = [report_pb2.ReportBatch.FromString(m) for m in messages(iter(batches), "batch", rows)]
+    sent = [report_pb2.ReportBatch.FromString(m) for m in messages(regrouped(iter(batches), rows), "batch")]
     assert [b.count for b in sent[:-1]] == [rows] * (len(sent) - 1)
     assert len(sent) == -(-sum(sizes) // rows)
     assert {(b.digest, b.epoch) for b in sent} == {(7, -3)}
     found = [(i, b.payloads[3 * row : 3 * row + 3]) for b in sent for row, i in enumerate(b.report_ids)]
     assert found == reports(batches)
-    single = [report_pb2.Report.FromString(m) for m in messages(iter(batches), "report", 1)]
+    single = [report_pb2.Report.FromString(m) for m in messages(regrouped(iter(batches), 1), "report")]
     assert [(r.report_id, r.payload) for r in single] == reports(batches)
     assert {(r.digest, r.epoch) for r in single} == {(7, -3)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,18 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+import ldpbeam
+from ldpbeam.admission import Admission
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.collection.values import Index
 from ldpbeam.durable.document import parse_document
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
+from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import FORMATS, Format, report_file, write_reports
 from ldpbeam.simulators.deliver.simulate import simulate
+from ldpbeam.simulators.faults import write_faults
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT, Population, population
 from ldpbeam.simulators.random_words import RandomWords
+from ldpbeam.wire import codec, report_pb2
 from tests.narrow import present
 
 VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)
@@ -212,3 +219,72 @@ def test_files_of_epochs_to_come_are_from_their_time(tmp_path: Path) -> None:
     assert times == [4_000_000_000 + 3600 * (epoch + 1) for epoch in range(4)]
     simulate(collection(), syn(collection()), tmp_path / "past", seed=1)
     assert all(path.stat().st_mtime > 10**9 for path in (tmp_path / "past" / "reports").iterdir())
+
+
+SLICES = Slices.of({"arm": ["a", "b"], "land": ["DE", "FR"]})
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_of_slices_hold_the_reports_that_devices_send(tmp_path: Path, kind: Format) -> None:
+    sliced = replace(collection(), slices=SLICES)
+    simulate(collection(), Given(VALUES), tmp_path / "plain", seed=4, format=kind)
+    simulate(sliced, Given(VALUES), tmp_path, seed=4, format=kind, truth=True)
+    table = pq.read_table(tmp_path / "truth.parquet")
+    assert table.column_names[:3] == ["slice_arm", "slice_land", "epoch"]
+    truth = table.to_pylist()
+    found: Counter[int] = Counter()
+    for epoch in (0, 2):
+        sent = [
+            dict(reports(ldpbeam.admit(sliced, messages(report_file(folder, epoch, kind, "none"), kind))))
+            for folder in (tmp_path / "reports", tmp_path / "plain" / "reports")
+        ]
+        assert sent[0].keys() == sent[1].keys()
+        for report_id, payload in sent[0].items():
+            assert payload[:-8] == sent[1][report_id][:-8]
+            found[int.from_bytes(payload[-8:], "little")] += 1
+    for one, digests in sliced.published_slices.items():
+        said = {f"slice_{name}": dict(one).get(name) for name in ("arm", "land")}
+        rows = [row for row in truth if said.items() <= row.items()]
+        assert [(row["epoch"], row["value"]) for row in rows] == [(e, v) for e in range(3) for v in range(3)]
+        assert sum(row["n"] for row in rows) == 3 * sum(found[digest] for digest in digests)
+        assert all(row["frequency"] == (row["count"] / row["n"] if row["n"] else None) for row in rows)
+    whole = [row for row in truth if row["slice_arm"] is row["slice_land"] is None]
+    assert [row["count"] for row in whole] == [1, 1, 1, 0, 0, 0, 0, 0, 3]
+    arms = [
+        row["count"]
+        for name in "ab"
+        for row in truth
+        if (row["slice_arm"], row["slice_land"]) == (name, None)
+    ]
+    assert np.array(arms).reshape(2, 9).sum(axis=0).tolist() == [row["count"] for row in whole]
+    # The page of the whole reads the rows of the whole.
+    known = Truth(tmp_path / "truth.parquet")
+    assert known.at(2, np.arange(3)).tolist() == [0, 0, 1]
+
+
+def reports(admission: Admission) -> list[tuple[int, bytes]]:
+    return [
+        (report_id, payload.tobytes())
+        for one in admission.admitted
+        for report_id, payload in zip(one.report_ids.tolist(), one.payloads, strict=True)
+    ]
+
+
+def messages(path: Path, kind: Format) -> list[bytes]:
+    """Of a file; of a table its rows as messages of one report."""
+    if kind == "parquet":
+        return [report_pb2.Report(**row).SerializeToString() for row in pq.read_table(path).to_pylist()]
+    found = codec.frames(np.frombuffer(path.read_bytes(), np.uint8))
+    pairs = zip(found.offsets.tolist(), found.lengths.tolist(), strict=True)
+    return [bytes(found.buffer[at : at + length]) for at, length in pairs]
+
+
+def test_faulty_records_are_of_the_slices_that_reports_came_with(tmp_path: Path) -> None:
+    sliced = replace(collection(), slices=SLICES)
+    simulate(sliced, syn(sliced, 60, 1), tmp_path, seed=4)
+    file = write_faults(sliced, tmp_path / "reports")
+    sent = reports(ldpbeam.admit(sliced, messages(tmp_path / "reports" / "epoch-000000.pb", "batch")))
+    again = reports(ldpbeam.admit(sliced, messages(file, "batch")[:25]))
+    assert len(again) == 25
+    assert set(again) < set(sent)
+    assert len({row[-8:] for _, row in again}) > 1
