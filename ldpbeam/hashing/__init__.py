@@ -9,6 +9,7 @@ from ldpbeam.hashing.affine import AffineFamily
 from ldpbeam.hashing.base import HashFamily, UniversalFamily
 from ldpbeam.hashing.interval import IntervalFamily, optimal_stretches
 from ldpbeam.hashing.linear import LinearFamily, is_prime, optimal_prime
+from ldpbeam.hashing.listed import ListedFamily
 
 __all__ = [
     "FAMILIES",
@@ -16,6 +17,7 @@ __all__ = [
     "HashFamily",
     "IntervalFamily",
     "LinearFamily",
+    "ListedFamily",
     "UniversalFamily",
     "is_prime",
     "optimal_prime",

@@ -18,6 +18,8 @@ _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 _TILE = 4096
 _NEAR = 1 << 16
 """Cells that the second-level cache holds."""
+_VALUES_AT_ONCE = 512
+"""Values that each row of a table is looked at for: they and their sums stay in the first-level cache."""
 
 
 @kernel
@@ -102,6 +104,20 @@ def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
         x = a[i] * np.uint64(values[i]) + c[i]
         out[i] = np.int64(((x >> half) * g) >> half)
     return out
+
+
+@kernel
+def add_listed(table: Any, a: Any, c: Any, values: Any, sums: Any) -> None:
+    """sums[i] += the sum over f of table[f, h_f(values[i])], for values of 32 bits."""
+    half, g = np.uint64(32), np.uint64(table.shape[1])
+    for first in range(0, values.size, _VALUES_AT_ONCE):
+        some = values[first : min(first + _VALUES_AT_ONCE, values.size)]
+        into = sums[first : min(first + _VALUES_AT_ONCE, values.size)]
+        for f in range(table.shape[0]):
+            row, step, start = table[f], a[f], c[f]
+            for i in range(some.size):
+                x = step * np.uint64(some[i]) + start
+                into[i] += row[np.int64(((x >> half) * g) >> half)]
 
 
 @kernel
