@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from os import PathLike
 
     import pyarrow as pa
@@ -247,7 +247,7 @@ def estimate(
     return pa.concat_tables(tables, promote_options="default")
 
 
-def read(results: str | PathLike[str]) -> pa.Table:
+def read(results: str | PathLike[str], *, slice: Mapping[str, str] | None = None) -> pa.Table:
     """What a run has published: the newest revision of every epoch, with the columns of ``estimates/``.
 
         >>> try:
@@ -264,16 +264,18 @@ def read(results: str | PathLike[str]) -> pa.Table:
 
     Args:
         results: the directory that was ``--output`` of a run; a folder of such tables will do.
+        slice: labels by dimension, such as ``{"channel": "beta"}``, for the results of that slice: one label
+            of a dimension, or one of each. None for all devices.
 
     Returns:
         A row for each collection, attribute, epoch and value, in that order; docs/outputs.md explains the
         columns.
 
     Raises:
-        UsageError: no estimates are there, or damaged ones.
+        UsageError: no estimates are there, or damaged ones; results have no such slice.
     """
     from pathlib import Path
 
     from ldpbeam.over_time.results import read_results
 
-    return read_results(Path(results))
+    return read_results(Path(results), slice)

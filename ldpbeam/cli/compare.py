@@ -110,7 +110,7 @@ class _CompareOptions:
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
 )
-def compare(  # noqa: PLR0912 - the options of a command
+def compare(  # noqa: PLR0912, PLR0915 - the options of a command
     a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any
 ) -> None:
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
@@ -126,7 +126,14 @@ def compare(  # noqa: PLR0912 - the options of a command
     Of a collection with hash_family interval the mean and the quartiles are compared: of two epochs, or of
     several, fitted once. A quartile at a declared atom is compared by the shares before and after it.
     """
-    from ldpbeam.cli.shared.histories import Side, documents, read_histories, require_suffix, write_tables
+    from ldpbeam.cli.shared.histories import (
+        Side,
+        documents,
+        known_collections,
+        read_histories,
+        require_suffix,
+        write_tables,
+    )
 
     which = _CompareOptions(**asked)
     output = which.output
@@ -139,7 +146,8 @@ def compare(  # noqa: PLR0912 - the options of a command
         raise _usage("--by says which epochs of A are compared", "Leave out --by, or B and the epochs.", a)
     require_suffix(output)
     # Only what is compared is read: of a large domain an epoch takes much memory.
-    folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
+    known = known_collections(a, collection_files)
+    folder, histories = read_histories(known, a, _chosen(which, alone=b is None))
     newest = _one(histories, which, which.attribute, which.epochs, a)
     if which.by is not None:
         before, after = _last_periods(newest, which.by, a)
@@ -152,7 +160,8 @@ def compare(  # noqa: PLR0912 - the options of a command
         raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
     second = None
     if b is not None:
-        folder, histories = read_histories(b, collection_files, _within_some(which.against))
+        known = known_collections(b, collection_files)
+        folder, histories = read_histories(known, b, _within_some(which.against))
         second = Side(folder, _one(histories, which, key.attribute, which.against, b), which.against, b)
     elif which.against is not None:
         second = Side(folder, _one(histories, which, key.attribute, which.against, a), which.against, a)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import collections_option, drawn_anew_option, weight_option
+from ldpbeam.cli.shared.options import (
+    by_slice_option,
+    collections_option,
+    drawn_anew_option,
+    slice_option,
+    weight_option,
+)
 from ldpbeam.cli.shared.sums import chosen, grouped, sum_options
+from ldpbeam.collection.slices import COLUMN
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import ReadHistory
+    from ldpbeam.cli.shared.histories import Known, ReadHistory
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.over_time.rollup import Periods
@@ -37,6 +44,8 @@ class _ExportOptions:
     drawn_anew: DrawnAnew | None
     weight: Weight
     smoothed: bool
+    slice_: Mapping[str, str]
+    by_slice: str | None
     output: Path | None
 
     @property
@@ -94,6 +103,8 @@ class _ExportOptions:
     "least 90 of 100 cases. A change of 2 standard errors looks like noise: there it holds the truth in 35 "
     "to 55 of 100.",
 )
+@slice_option("Of this slice alone:")
+@by_slice_option("Of each label of a dimension, one below the other, with its column in front.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -114,13 +125,9 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 
     which = _ExportOptions(**asked)
-    question = which.question
     require_suffix(which.output)
-    which.require_together(summed=question is not None)
-    if question is not None:
-        tables = _answers(results, collection_files, question, which)
-    else:
-        tables = _of_values(results, collection_files, which)
+    which.require_together(summed=which.question is not None)
+    tables = _tables(results, _known(results, collection_files, which), which)
     if which.output is None:
         show_rows(tables)
         return
@@ -140,31 +147,57 @@ def _periods(which: _ExportOptions) -> Periods:
     return replace(made, weight=which.weight)
 
 
-def _of_values(results: Path, collection_files: tuple[Path, ...], which: _ExportOptions) -> Iterator[Any]:
+def _known(results: Path, collection_files: tuple[Path, ...], which: _ExportOptions) -> Known:
+    """The collections of the results; single rows are written without them."""
+    from ldpbeam.cli.shared.histories import known_collections, remark_missing
+
+    by_slice = bool(which.slice_ or which.by_slice)
+    if which.question is not None or which.rolled or which.smoothed:
+        return known_collections(results, collection_files, by_slice=by_slice)
+    remark_missing(results, by_slice=by_slice)
+    return {}
+
+
+def _tables(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]:
+    """What is asked; with a column in front where it is asked of each label of a dimension."""
+    import pyarrow as pa
+
+    if which.by_slice is not None:
+        from ldpbeam.over_time.slice_results import labels_in
+
+        for label in labels_in(results, which.by_slice, which.slice_):
+            one = replace(which, slice_={**which.slice_, which.by_slice: label}, by_slice=None)
+            for table in _tables(results, known, one):
+                column = pa.array([label] * table.num_rows, pa.string())
+                yield table.add_column(0, COLUMN + which.by_slice, column)
+    elif which.question is not None:
+        yield from _answers(results, known, which.question, which)
+    else:
+        yield from _of_values(results, known, which)
+
+
+def _of_values(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]:
     """One row per value."""
     if not which.rolled and not which.smoothed:
-        from ldpbeam.cli.shared.histories import remark_missing
         from ldpbeam.over_time.results import ResultsFolder
 
-        remark_missing(results)
-        return ResultsFolder.of(results).tables()
+        return ResultsFolder.of(results, which.slice_).tables()
     from ldpbeam.cli.shared.histories import read_histories
 
-    results_read, read = read_histories(results, collection_files)
+    results_read, read = read_histories(known, results, slice_=which.slice_)
     _require_single_values(read)
     if which.rolled:
         return _rolled_up(read, _periods(which), which.drawn_anew)
     return _with_smoothed(results_read, read)
 
 
-def _answers(
-    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _ExportOptions
-) -> Iterator[Any]:
+def _answers(results: Path, known: Known, question: Question | Path, which: _ExportOptions) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
     import pyarrow as pa
 
     from ldpbeam.cli.shared.histories import read_histories, remark_no_counts
     from ldpbeam.over_time.period import EpochCounts
+    from ldpbeam.over_time.slice_results import table_folder
     from ldpbeam.sums import Mean, answers
     from ldpbeam.sums.distribution import (
         answers_of_distribution,
@@ -173,15 +206,15 @@ def _answers(
         require_no_rate,
     )
 
-    results_read, histories = read_histories(results, collection_files)
+    results_read, histories = read_histories(known, results, slice_=which.slice_)
     asked = _with_question(chosen(histories, which.name, which.attribute, results), question, results)
     periods = _periods(which) if which.rolled else None
-    summaries, counts = None, EpochCounts(read_counts(results) if which.rolled else None)
+    summaries, counts = None, EpochCounts(read_counts(results, which.slice_) if which.rolled else None)
     for read, each in asked:
         if read.collection.is_distribution:
             require_no_rate(which.drawn_anew)
             if summaries is None and isinstance(each, Mean):
-                summaries = read_summaries(results)
+                summaries = read_summaries(results, which.slice_)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
             yield from answers_of_distribution(
@@ -189,7 +222,7 @@ def _answers(
             )
             continue
         yield answers(read.collection, read.history, each, periods, which.drawn_anew)
-    remark_no_counts(results, counts.missing)
+    remark_no_counts(table_folder(results, "counts", which.slice_), counts.missing)
 
 
 def _with_question(

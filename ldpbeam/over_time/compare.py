@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
-from ldpbeam.over_time.series import AnySeries, joined
+from ldpbeam.over_time.series import AnySeries, Series, joined, of_pieces
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 from ldpbeam.over_time.weighted_sums import Combined, Weight, difference, mean
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,16 @@ def compare_epochs(
     change = difference(series, after, before, errors, rate, weight)
     first, second = (mean(series.rows(which), errors, rate, weight) for which in (before, after))
     return _tested(first, second, change.estimate, change.std_error)
+
+
+def of_sample(series: AnySeries, estimator: PartEstimator) -> AnySeries:
+    """The estimates of devices that are a sample: published errors are for the values that they have."""
+
+    def wider(piece: Series) -> Series:
+        values = estimator.value_variance(piece.estimate) / np.maximum(piece.n, 1)
+        return replace(piece, std_error=np.sqrt(piece.std_error**2 + values))
+
+    return of_pieces(series, map(wider, series.pieces()))
 
 
 def together(first: AnySeries, second: AnySeries) -> AnySeries | None:

@@ -316,12 +316,18 @@ class SlottedErrors(MemoErrors):
         return np.concatenate([np.sqrt(self._again) * self.whole.opposed(estimate, average), drawn])
 
 
-def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
-    """Of each attribute of a collection, in their order; None where errors of epochs are independent."""
+def errors_of(collection: Collection, *, sampled: bool = False) -> tuple[MemoErrors | None, ...]:
+    """Of each attribute of a collection, in their order; None where errors of epochs are independent.
+
+    Args:
+        collection: of the results.
+        sampled: whether the devices are a sample, whose values are a matter of chance too.
+    """
     life = collection.participation
+    estimators = [one.of_sample if sampled else one for one in collection.estimators]
     if life is None:
-        return tuple(memo_errors(estimator) for estimator in collection.estimators)
-    return tuple(slotted_errors(estimator, life.reports, life.of) for estimator in collection.estimators)
+        return tuple(map(memo_errors, estimators))
+    return tuple(slotted_errors(estimator, life.reports, life.of) for estimator in estimators)
 
 
 def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:

@@ -65,4 +65,4 @@ def fit_period(
     # parts of the variance of the total, 1 on average: errors that repeat themselves add up, those of
     # independent epochs add up squared.
     times = sum(map(sqrt, parts)) ** 2 / len(parts)
-    return estimator.distribution.curve_of_epochs(total, times, estimator.atoms)
+    return estimator.distribution.curve_of_epochs(total, times, estimator.atoms, sampled=estimator.is_sample)

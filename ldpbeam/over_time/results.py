@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.series import HELD, AnySeries, Series, SeriesRow, series_of
-from ldpbeam.table_file import published_table
+from ldpbeam.over_time.slice_results import damaged, opened, require_slice, slice_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,17 +73,24 @@ class ResultsFolder:
     parts: tuple[Part, ...]
     several: frozenset[Path]
     schema: pa.Schema
+    slice_: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path) -> ResultsFolder:
-        """Look into every file."""
+    def of(cls, folder: Path, slice_: Mapping[str, str] | None = None) -> ResultsFolder:
+        """Look into every file.
+
+        Args:
+            folder: of results.
+            slice_: labels by dimension, where the results of a slice are wanted; none for the whole.
+        """
         import pyarrow as pa
 
         parts: dict[tuple[HistoryKey, int], Part] = {}
         newest: dict[tuple[str, int], int] = {}
-        schemas, several = [], set()
-        for path in _tables(folder):
-            schema, held = _look_into(path)
+        schemas, several, chosen = [], set(), dict(slice_ or {})
+        _require_folder(folder)
+        for path in slice_files(folder) if chosen else _tables(folder):
+            schema, held = _look_into(path, chosen)
             schemas.append(schema)
             if len(held) > 1:
                 several.add(path)
@@ -96,12 +103,14 @@ class ResultsFolder:
                     paths = (*before.paths, path) if before is not None and together else (path,)
                     usable = None if together else part.usable
                     parts[part.key, part.epoch] = part._replace(paths=paths, usable=usable)
+        if not parts and chosen:
+            require_slice(folder, chosen)
         whole = pa.unify_schemas(schemas)
         later = [pa.field(n, _kind(kind)) for n, kind in LATER_COLUMNS.items() if n not in whole.names]
         whole = pa.schema([field.with_nullable(True) for field in (*whole, *later)])
         # An attribute that the newest revision has no more is not in its file.
         newest_parts = [p for p in parts.values() if p.revision == newest[p.key.digest, p.epoch]]
-        return cls(tuple(sorted(newest_parts)), frozenset(several), whole)
+        return cls(tuple(sorted(newest_parts)), frozenset(several), whole, chosen)
 
     def tables(self, parts: Iterable[Part] | None = None) -> Iterator[pa.Table]:
         """The rows of parts, by default of all, in their order and that of values, some thousands at a
@@ -109,7 +118,7 @@ class ResultsFolder:
         import pyarrow as pa
 
         for part in self.parts if parts is None else parts:
-            for table in _rows_of(part, not self.several.isdisjoint(part.paths)):
+            for table in _rows_of(part, not self.several.isdisjoint(part.paths), self.slice_):
                 columns = [
                     table[field.name].cast(field.type)
                     if field.name in table.column_names
@@ -142,11 +151,11 @@ Choice = Callable[[Sequence[Part]], Sequence[Part]]
 """Which epochs of an attribute, at least one of those that there are, in their order."""
 
 
-def read_results(folder: Path) -> pa.Table:
+def read_results(folder: Path, slice_: Mapping[str, str] | None = None) -> pa.Table:
     """The newest revision of every epoch, a row per attribute and value; see :func:`ldpbeam.read`."""
     import pyarrow as pa
 
-    results = ResultsFolder.of(folder)
+    results = ResultsFolder.of(folder, slice_)
     return pa.concat_tables(results.tables()).combine_chunks()
 
 
@@ -156,19 +165,23 @@ def _kind(name: str) -> Any:
     return pa.timestamp("us", "UTC") if name.startswith("timestamp") else pa.type_for_alias(name)
 
 
-def published_rows(path: Path) -> pa.Table:
+def published_rows(path: Path, slice_: Mapping[str, str]) -> pa.Table:
+    """All rows of a published table, or those of a slice."""
     import pyarrow as pa
 
     try:
-        return published_table(path).read()
+        return opened(path, slice_).read()
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise _unusable(folder, "is no folder" if folder.exists() else "does not exist")
 
 
 def _tables(folder: Path) -> list[Path]:
     """Of ``latest/``, which holds each epoch once; else of ``estimates/``, else of the folder itself."""
-    if not folder.is_dir():
-        raise _unusable(folder, "is no folder" if folder.exists() else "does not exist")
     for place in (folder / "latest", folder / "estimates", folder):
         tables = sorted(path for path in place.glob("*.parquet") if not path.name.startswith("."))
         if tables:
@@ -182,12 +195,12 @@ def _unusable(path: Path, why: str) -> UsageError:
     )
 
 
-def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
+def _look_into(path: Path, slice_: Mapping[str, str]) -> tuple[pa.Schema, set[Part]]:
     """The schema of a file of estimates, and what it holds."""
     import pyarrow as pa
 
     try:
-        file = published_table(path)
+        file = opened(path, slice_)
         schema = file.schema_arrow.remove_metadata()
         missing = _NEEDED - set(schema.names)
         if missing:
@@ -196,7 +209,7 @@ def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
         # Every page of these columns is read, so that a file that is cut short shows it here.
         rows = file.read(names).group_by(names).aggregate([]).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
     usable = _usable(file.metadata) if len(rows) == 1 else None
     return schema, {Part(_key(row), row["epoch"], row["revision"], (path,), usable) for row in rows}
 
@@ -220,14 +233,14 @@ def _key(row: Mapping[str, Any]) -> HistoryKey:
     )
 
 
-def _rows_of(part: Part, among_others: bool) -> Iterator[pa.Table]:
+def _rows_of(part: Part, among_others: bool, slice_: Mapping[str, str]) -> Iterator[pa.Table]:
     """The rows of a part in the order of values, some thousands at a time where one file is in that order."""
     import pyarrow as pa
 
     whole = []
     for path in part.paths:
         try:
-            file = published_table(path)
+            file = opened(path, slice_)
             alone = len(part.paths) == 1 and not among_others
             if alone and (np.diff(file.read(["value"])["value"].to_numpy()) >= 0).all():
                 for batch in file.iter_batches(_ROWS):
@@ -235,7 +248,7 @@ def _rows_of(part: Part, among_others: bool) -> Iterator[pa.Table]:
                 return
             whole.append(_only(file.read().replace_schema_metadata(None), part))
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(path, error) from None
+            raise damaged(path, error) from None
     yield pa.concat_tables(whole, promote_options="default").sort_by("value")
 
 
@@ -248,14 +261,6 @@ def _only(table: pa.Table, part: Part) -> pa.Table:
             column = pc.fill_null(table[name], type(wanted)())
             table = table.filter(pc.equal(column, wanted))
     return table
-
-
-def _damaged(path: Path, error: Exception) -> UsageError:
-    return UsageError(
-        "E-USAGE-RESULTS",
-        f"{path} is cut short or damaged ({type(error).__name__})",
-        remedy="Restore it from a copy, or run again.",
-    )
 
 
 def histories(table: pa.Table) -> Iterator[History]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
+from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator, MeanEstimator
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
+
+
+_SAMPLE = Fraction(1, 1 << 64)
+"""The share of a population without end that a sample of devices is, for formulas that divide by it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,29 @@ class PartEstimator:
         if self.support is None or self.share == EVERYONE:
             return alone
         return (alone or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
+
+    @property
+    def of_sample(self) -> PartEstimator:
+        """The same where the devices are a sample, so that their values are a matter of chance too."""
+        return replace(self, share=_SAMPLE)
+
+    @property
+    def is_sample(self) -> bool:
+        return self.share == _SAMPLE
+
+    def value_variance(self, estimate: Floats) -> Floats:
+        """What the values of a sample add, at most, to the published variance of one report, (..., k)."""
+        import numpy as np
+
+        estimator, share, top = self.protocol.estimator, float(self.share * self.present), 1.0
+        if self.support is not None:
+            share = float(self.support.sampled)
+        elif isinstance(estimator, MeanEstimator):
+            top = float(estimator.maximum)
+            if estimator.even_variance(0.0) == estimator.even_variance(1.0):
+                share = 0.0  # bits are taken as coins of their mean: the values are in their variance
+        place = np.clip(estimate, 0.0, top)
+        return np.asarray(share * place * (top - place), np.float64)
 
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
         """As :meth:`ldpbeam.protocols.estimator.Estimator.estimate`; NaN without a report."""

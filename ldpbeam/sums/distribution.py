@@ -10,7 +10,7 @@ epochs' limits. The mean of means needs no counts: of its error it is known what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -31,8 +31,10 @@ from ldpbeam.over_time.period import EpochCounts, ResultKey, fit_period
 from ldpbeam.over_time.results import History, published_rows
 from ldpbeam.over_time.rollup import Periods, spans
 from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.over_time.slice_results import require_slice, table_folder
 from ldpbeam.over_time.weighted_sums import Weight
 from ldpbeam.over_time.weighted_sums import shares as shares_of_epochs
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.summaries import mean_in_units
 from ldpbeam.sums.columns import front_columns, quantile_columns, sum_columns
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
@@ -86,15 +88,21 @@ class Curve:
 
     @classmethod
     def of_epochs(
-        cls, collection: Collection, curves: Sequence[Curve], counts: EpochCounts, weight: Weight
+        cls,
+        collection: Collection,
+        curves: Sequence[Curve],
+        counts: EpochCounts,
+        weight: Weight,
+        *,
+        sampled: bool = False,
     ) -> Curve:
         """The mean of the curves of some epochs, by one fit of their counts where all are there."""
         cells = counts.of([one.key for one in curves]) if len(curves) > 1 else None
         if cells is None:
             shares, low, high = np.array([(one.shares, one.low, one.high) for one in curves]).swapaxes(0, 1)
             return cls(curves[-1].rows, *mean_curve(shares, low, high, _weights(curves, weight)))
-        names = [name for name, _ in collection.histograms]
-        fit = fit_period(collection.estimators[names.index(curves[0].key.attribute)], cells, weight)
+        estimator = _estimator(collection, curves[0].key.attribute, sampled=sampled)
+        fit = fit_period(estimator, cells, weight)
         return cls(curves[-1].rows, fit.cumulative, *fit.limits(CONFIDENCE))
 
     @property
@@ -114,6 +122,11 @@ class Curve:
     def quantile(self, share: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its 95 % limits, as places."""
         return curve_quantile(self.shares, self.low, self.high, share)
+
+
+def _estimator(collection: Collection, attribute: str, *, sampled: bool) -> PartEstimator:
+    estimator = collection.estimators[[name for name, _ in collection.histograms].index(attribute)]
+    return estimator.of_sample if sampled else estimator
 
 
 def _weights(curves: Sequence[Curve], weight: Weight) -> Floats:
@@ -205,31 +218,47 @@ def require_no_rate(rate: DrawnAnew | None) -> None:
         )
 
 
-def read_summaries(folder: Path) -> pa.Table:
+def read_summaries(folder: Path, slice_: Mapping[str, str]) -> pa.Table:
     """What ``summaries/`` of a run holds: mean and quantiles of the newest revision of every epoch.
+
+    Args:
+        folder: of results.
+        slice_: labels by dimension, of a slice; none for the whole.
 
     Raises:
         UsageError: there are none, or damaged ones.
     """
     import pyarrow as pa
 
-    paths = sorted(path for path in (folder / "summaries").glob("*.parquet") if path.name[0] != ".")
+    place = table_folder(folder, "summaries", slice_)
+    paths = sorted(path for path in place.glob("*.parquet") if path.name[0] != ".")
     if not paths:
         raise UsageError(
             "E-USAGE-RESULTS",
-            f"{folder} holds no summaries",
+            f"{folder} holds no {place.name}",
             remedy="Give the directory that was --output of a run with a collection of hash_family interval.",
         )
-    return pa.concat_tables(published_rows(path) for path in paths)
+    rows = pa.concat_tables(published_rows(path, slice_) for path in paths)
+    if slice_ and not rows.num_rows:
+        require_slice(folder, slice_)
+    return rows
 
 
-def read_counts(folder: Path) -> pa.Table:
-    """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing."""
+def read_counts(folder: Path, slice_: Mapping[str, str]) -> pa.Table:
+    """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing.
+
+    Args:
+        folder, slice_: as of :func:`read_summaries`.
+    """
     import pyarrow as pa
 
-    counts = folder / "counts"
-    newest = newest_revisions(path.name for path in counts.glob("*.parquet"))
-    tables = [published_rows(counts / name) for name in newest.values()]
+    place = table_folder(folder, "counts", slice_)
+    names = [path.name for path in place.glob("*.parquet")]
+    # Of slices there are newest ones alone.
+    newest = names if slice_ else newest_revisions(names).values()
+    tables = [published_rows(place / name, slice_) for name in sorted(newest)]
+    if slice_ and not any(table.num_rows for table in tables):
+        require_slice(folder, slice_)
     return pa.concat_tables([counts_schema().empty_table(), *tables])
 
 
@@ -309,12 +338,31 @@ class MeanOfEpochs:
 
 
 def mean_of_epochs(
-    collection: Collection, curves: Sequence[Curve], summaries: pa.Table, weight: Weight
+    collection: Collection,
+    curves: Sequence[Curve],
+    summaries: pa.Table,
+    weight: Weight,
+    *,
+    sampled: bool = False,
 ) -> MeanOfEpochs:
+    """The mean over some epochs; ``sampled`` as of :func:`ldpbeam.over_time.errors_of`."""
     rows = [_row_of_mean(curve, summaries) for curve in curves]
-    place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
-    estimator = collection.estimators[place]
+    attribute = rows[0]["attribute"]
+    estimator = _estimator(collection, attribute, sampled=False)
     means, errors = (np.array([row[name] for row in rows], np.float64) for name in ("estimate", "std_error"))
     lasting, share = estimator.distribution.lasting_part_of_mean, estimator.share * estimator.present
     parts = np.array([lasting(curve.shares, share) for curve in curves])
-    return MeanOfEpochs.of(means, errors**2, parts, _weights(curves, weight))
+    variances = errors**2
+    if sampled:
+        asked, domain = float(share), dict(collection.histograms)[attribute]
+        values = np.array([asked * _value_variance(curve, domain) / curve.n[0] for curve in curves])
+        parts = (parts * variances + values) / (variances + values)
+        variances = variances + values
+    return MeanOfEpochs.of(means, variances, parts, _weights(curves, weight))
+
+
+def _value_variance(curve: Curve, domain: Domain) -> float:
+    """The variance of the values of the devices, in the units of the domain."""
+    values = np.array([mean_in_units(domain, place) for place in range(domain.size)])
+    frequency = np.diff(curve.shares, prepend=0.0)
+    return float(frequency @ (values - frequency @ values) ** 2)

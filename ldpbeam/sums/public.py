@@ -197,7 +197,7 @@ def value_mean(
     return _answered(collection, results, Mean(), _periods(every, weight), drawn_anew, attribute)
 
 
-def read_summaries(results: str | PathLike[str]) -> pa.Table:
+def read_summaries(results: str | PathLike[str], *, slice: Mapping[str, str] | None = None) -> pa.Table:
     """Mean and quantiles of every epoch that a run has published, of collections that give a distribution.
 
         >>> import ldpbeam
@@ -209,6 +209,7 @@ def read_summaries(results: str | PathLike[str]) -> pa.Table:
 
     Args:
         results: the directory that was ``--output`` of a run.
+        slice: as of :func:`ldpbeam.read`.
 
     Returns:
         A row for each collection, attribute, epoch and statistic; docs/outputs.md explains the columns.
@@ -216,14 +217,15 @@ def read_summaries(results: str | PathLike[str]) -> pa.Table:
     Raises:
         UsageError: no summaries are there, or damaged ones.
     """
-    return read_tables_of_summaries(Path(results))
+    return read_tables_of_summaries(Path(results), slice or {})
 
 
-def read_counts(results: str | PathLike[str]) -> pa.Table:
+def read_counts(results: str | PathLike[str], *, slice: Mapping[str, str] | None = None) -> pa.Table:
     """The counts behind the newest revision of every epoch of collections that give a distribution.
 
     Args:
         results: the directory that was ``--output`` of a run.
+        slice: as of :func:`ldpbeam.read`.
 
     Returns:
         A row for each collection, attribute and epoch with a result; docs/outputs.md explains the columns.
@@ -231,7 +233,7 @@ def read_counts(results: str | PathLike[str]) -> pa.Table:
     Raises:
         UsageError: damaged ones.
     """
-    return read_tables_of_counts(Path(results))
+    return read_tables_of_counts(Path(results), slice or {})
 
 
 def _answered(

@@ -30,21 +30,22 @@ def require_frequencies(collection: Collection) -> None:
         )
 
 
-def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErrors:
-    """How the errors of sums of an attribute go together."""
+def errors_of_sums(collection: Collection, attribute: str, sums: Sums, *, sampled: bool = False) -> SumErrors:
+    """How the errors of sums of an attribute go together; ``sampled`` as of :func:`over_time.errors_of`."""
     names = [name for name, _ in collection.histograms]
     estimator = collection.estimators[names.index(attribute)]
+    estimator = estimator.of_sample if sampled else estimator
     life = collection.participation
     return sum_errors(estimator, sums.centred, None if life is None else (life.reports, life.of))
 
 
 def summed(
-    collection: Collection, history: History, question: Question
+    collection: Collection, history: History, question: Question, *, sampled: bool = False
 ) -> tuple[Sums, History, SumErrors | None]:
     """The sums that a question asks of an attribute, as a history, and how their errors go together."""
     require_frequencies(collection)
     sums = question.sums(dict(collection.histograms)[history.key.attribute])
-    errors = errors_of_sums(collection, history.key.attribute, sums)
+    errors = errors_of_sums(collection, history.key.attribute, sums, sampled=sampled)
     history_summed = history_of_sums(history, sums, errors)
     return sums, history_summed, None if errors.independent else errors
 

@@ -56,7 +56,7 @@ def compare_distributions(first: Side, second: Side | None, weight: Weight, outp
     verdicts = len(QUARTILES) + has_mean
     changes, mean = compare_quartiles(before, after, domain.atoms, verdicts), None
     if has_mean:
-        summaries = {place: read_summaries(place) for place in {first.place, other.place}}
+        summaries = {place: read_summaries(place, {}) for place in {first.place, other.place}}
         earlier, later = (
             mean_of_epochs(side.read.collection, some, summaries[side.place], weight)
             for side, some in zip((first, other), curves, strict=True)
@@ -106,9 +106,9 @@ def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight) -> Curve
     from ldpbeam.over_time.period import EpochCounts
     from ldpbeam.sums.distribution import Curve, read_counts
 
-    counts = EpochCounts(read_counts(source.place) if len(curves) > 1 else None)
+    counts = EpochCounts(read_counts(source.place, {}) if len(curves) > 1 else None)
     curve = Curve.of_epochs(source.read.collection, curves, counts, weight)
-    remark_no_counts(source.place, counts.missing)
+    remark_no_counts(source.place / "counts", counts.missing)
     return curve
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
+from ldpbeam.over_time.slice_results import SLICES
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.text import plural
 
@@ -52,43 +53,49 @@ class Side(NamedTuple):
         return f"{self.place} ({'all epochs' if self.span is None else f'epochs {named_span(self.span)}'})"
 
 
+Known = Mapping[str, Collection]
+"""Collections by digest."""
+
+
+def known_collections(results: Path, collection_files: Iterable[Path], *, by_slice: bool = False) -> Known:
+    """Those that run.json describes, and those of files; a line where tables are missing."""
+    from ldpbeam.cli.shared.collections import load
+    from ldpbeam.collection.record import collection_of
+
+    recorded = []
+    if (results / RUN_RECORD).is_file():
+        record = read_record(results / RUN_RECORD)
+        remark_missing(results, record, by_slice=by_slice)
+        recorded = [collection_of(one.definition) for one in record.collections if one.definition is not None]
+    return {one.digest_hex: one for one in (*recorded, *map(load, collection_files))}
+
+
 def read_histories(
-    results: Path, collection_files: Iterable[Path], choice: Choice | None = None
+    known: Known, results: Path, choice: Choice | None = None, slice_: Mapping[str, str] | None = None
 ) -> tuple[ResultsFolder, list[ReadHistory]]:
     """A run's newest results, and its attributes one by one, with those epochs that are chosen."""
-    from ldpbeam.cli.shared.collections import load
-
-    parts = ResultsFolder.of(results)
-    given = [load(path) for path in collection_files]
-    known = {one.digest_hex: one for one in (*_recorded(results), *given)}
+    parts = ResultsFolder.of(results, slice_)
     return parts, [_read(known, one, results) for one in parts.histories(choice)]
 
 
-def _recorded(results: Path) -> list[Collection]:
-    """The collections that run.json describes; none where there is none."""
-    from ldpbeam.collection.record import collection_of
-
-    if not (results / RUN_RECORD).is_file():
-        return []
-    record = read_record(results / RUN_RECORD)
-    remark_missing(results, record)
-    return [collection_of(one.definition) for one in record.collections if one.definition is not None]
-
-
-def remark_missing(results: Path, record: RunRecord | None = None) -> None:
-    """A line to standard error where ``latest/`` lacks the table of an epoch that the record has one of."""
+def remark_missing(results: Path, record: RunRecord | None = None, *, by_slice: bool = False) -> None:
+    """A line to standard error where ``latest/``, or ``slices/``, lacks the table of an epoch that the record
+    has one of."""
     if record is None:
         try:
             record = read_record(results / RUN_RECORD)
         except UsageError:
             return
-    if not (results / "latest").is_dir():
+    place, stems = results / "latest", list(record.newest_tables)
+    if by_slice:
+        files = [Path(file.path) for file in record.files]
+        place, stems = results / SLICES, [file.stem for file in files if file.parent.name == SLICES]
+    if not place.is_dir():
         return
-    place = results / "latest"
     withheld = {(one.digest, one.epoch) for one in record.accounting.epochs if one.withheld}
     missing = [
         stem
-        for stem in record.newest_tables
+        for stem in stems
         if _epoch_of(stem) not in withheld and not (place / f"{stem}.parquet").is_file()
     ]
     if missing:
@@ -97,12 +104,12 @@ def remark_missing(results: Path, record: RunRecord | None = None) -> None:
         complain(f"{text}; their epochs are left out. [W-RUN-DAMAGED]")
 
 
-def remark_no_counts(results: Path, epochs: set[int]) -> None:
+def remark_no_counts(place: Path, epochs: set[int]) -> None:
     """A line to standard error where the curve of several epochs is not fitted to their counts."""
     if epochs:
         lost = plural(len(epochs), "epoch")
         complain(
-            f"{results / 'counts'}: the counts of {lost} are missing, the first is {min(epochs)}; curves of "
+            f"{place}: the counts of {lost} are missing, the first is {min(epochs)}; curves of "
             "several epochs with such a one have limits as wide as those of one. [W-RUN-COUNTS]"
         )
 
@@ -113,7 +120,7 @@ def _epoch_of(stem: str) -> tuple[str, int]:
     return whose.rpartition("-")[2], int(epoch)
 
 
-def _read(known: dict[str, Collection], history: History, results: Path) -> ReadHistory:
+def _read(known: Known, history: History, results: Path) -> ReadHistory:
     key = history.key
     collection = known.get(key.digest)
     if collection is None:

@@ -75,6 +75,32 @@ def next_midnight() -> int:
     return (int(time.time()) // _DAY + 1) * _DAY
 
 
+def slice_option(about: str, name: str = "--slice") -> Callable[[Command], Command]:
+    """``--slice``, or another name; ``about`` begins its help."""
+
+    def parsed(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+        from ldpbeam.collection.slices import parse_slice
+
+        try:
+            return parse_slice(texts)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return click.option(
+        name,
+        "slice_" if name == "--slice" else "against_slice",
+        callback=parsed,
+        multiple=True,
+        metavar="DIMENSION=LABEL",
+        help=f"{about} one label of a dimension, or one of each, with the option repeated.",
+    )
+
+
+def by_slice_option(about: str) -> Callable[[Command], Command]:
+    """``--by-slice``; ``about`` is its help."""
+    return click.option("--by-slice", metavar="DIMENSION", help=about)
+
+
 def _rate(text: str) -> DrawnAnew:
     """A range such as 0..0.25, or one rate such as 0.02."""
     from ldpbeam.over_time.covariance import DrawnAnew

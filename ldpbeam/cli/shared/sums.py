@@ -73,7 +73,9 @@ def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
     return Groups(groups)
 
 
-def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> ReadHistory:
+def history_of_groups(
+    read: ReadHistory, path: Path, *, remark: bool = True, sampled: bool = False
+) -> ReadHistory:
     """An attribute with a column per group of a file in the place of one per value."""
     from dataclasses import replace
 
@@ -81,7 +83,7 @@ def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> 
 
     require_frequencies(read.collection)  # before the file is read
     question = grouped(read, path, remark=remark)
-    _, made, errors = summed(read.collection, read.history, question)
+    _, made, errors = summed(read.collection, read.history, question, sampled=sampled)
     return replace(read, history=made, errors=errors)
 
 
