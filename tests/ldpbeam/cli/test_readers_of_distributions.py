@@ -388,7 +388,10 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     assert alike["compared"] == f"{runs[0]} (epochs 0) against {runs[1]} (epochs 0)"
     assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]
     whole = told("compare", *runs, "--against", "1..2").splitlines()[0]
-    assert whole == f"minutes: {runs[0]} (all epochs) against {runs[1]} (epochs 1..2)"
+    assert (
+        whole
+        == f"minutes: {runs[0]} (all epochs) against {runs[1]} (epochs 1..2) (each epoch weighs the same)"
+    )
     for options in (
         (run / "out",),
         ("--epochs", 1),
