@@ -110,6 +110,20 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
     assert found
 
 
+def test_approximations_are_as_near_as_is_said() -> None:
+    """Those of several reports with a function, a set or a stretch each: figures of the module's docstring."""
+    found: dict[str, list[float]] = {}
+    for setting, t in product(SMALL, (2, 3, 4)):
+        built = setting.build()
+        if not built.law.guess_is_exact(t) and (truth := enumerated(built, t)) is not None:
+            found.setdefault(setting.name, []).append(best_guess(built, t) / truth)
+    assert set(found) == {"blh", "olh", "dbitflip", "piecewise_mean"}
+    for name, ratios in found.items():
+        low, high = (0.94, 1.18) if name in ("blh", "olh") else (0.95, 1.02)
+        assert low < min(ratios), name
+        assert max(ratios) < high, name
+
+
 # --- the laws behind, at sizes that no enumeration of reports reaches
 
 
