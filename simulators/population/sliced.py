@@ -118,7 +118,8 @@ def sliced(
     others = []
     for text in asked.own:
         dimension, label, other = _own(text, slices)
-        others.append((dimension, label, draw(other, f"population of {dimension}, {label}").values))
+        purpose = f"population of {text.removesuffix(f':{other}')}"
+        others.append((dimension, label, draw(other, purpose).values))
     return SlicedPopulation(population, slices, tuple(labels), tuple(others))
 
 
@@ -135,7 +136,7 @@ def _own(text: str, slices: Slices) -> tuple[int, int, str]:
     name, _, rest = text.partition("=")
     place = _place(name, slices)
     labels = slices.dimensions[place].labels
-    label = max((one for one in labels if rest.startswith(f"{one}:")), key=len, default="")
+    label = max((one for one in labels if rest.startswith(f"{one}:")), default="")  # a:b sorts behind a
     spec = rest[len(label) + 1 :]
     if not label or spec.partition(":")[0] not in {"syn", "zipf"}:
         raise ValueError(

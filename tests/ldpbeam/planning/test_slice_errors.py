@@ -101,6 +101,8 @@ def test_the_smallest_slice_is_a_combination_and_the_largest_a_label() -> None:
         *(("country", 1), ("country", 7)),
         *(("arm", 1), ("arm", 7)),
     ]
+    alike = SlicePlan.of(one, needs, [SliceShares("arm", ("a", "b"), (0.5, 0.5))])
+    assert (alike.smallest.labels, alike.largest.labels) == ({"arm": "a"}, {"arm": "b"})
     said = list(made.sentences())
     assert "the smallest, country, arm=treatment (2 %, 200 devices) ±" in said[0]
     assert said[1].startswith("The smallest slice has no estimates")

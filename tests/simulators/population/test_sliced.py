@@ -81,6 +81,7 @@ def test_rows_of_a_panel_have_the_label_of_their_epoch(tmp_path: Path) -> None:
     # A cell without a label is one that the dimension does not list.
     assert labels(mine, "land") == [["DE", "other", None], [None] * 3, ["FR", "other", None]]
     assert labels(mine, "arm") == [["a", "b", None], [None] * 3, ["b", "b", None]]
+    assert all((places >= 0).all() for _, places in mine.epochs())
     (note,) = notes
     assert "2 cells with 2 labels that slices.land does not list: taken for 'other'" in note
     with pytest.raises(ValueError, match=r"p.csv:2: column 'land': 'DE' is no label of slices.arm"):
@@ -142,11 +143,19 @@ def test_the_devices_of_a_label_hold_other_values(collection: Collection) -> Non
         b, a = np.array(in_b)[places], np.array(in_a)[places]
         assert not values[b].any()
         assert np.array_equal(values[~a & ~b], others[~a & ~b])
-        # The same law, drawn for itself.
+        # The same law, drawn for itself, whatever else is listed.
         assert 0.2 < (values[a] == others[a]).mean() < 0.5
     absent = replace(mine, population=Silent(base.population))
     for values, _ in absent.epochs():
         assert (values == ABSENT).all()
+
+
+def test_of_two_labels_that_fit_the_longer_one_is_meant() -> None:
+    mine, _ = of("syn", devices=900, epochs=1, own=("arm=a:b:zipf:40",))
+    ((values, _),) = mine.epochs()
+    (said,) = labels(mine, "arm")
+    for label in ("a", "b", "a:b"):
+        assert values[[one == label for one in said]].any() == (label != "a:b")
 
 
 class Silent:
@@ -173,7 +182,7 @@ class Silent:
         ({"own": ("arm=a:csv:x:y",)}, "with syn or zipf"),
         ({"own": ("arm=a:zipf:-1",)}, "the exponent is '-1'"),
         ({"shares": (SliceShares("arm", (), (0.5, 0.5)),)}, "arm has 3 labels, and not 2 shares"),
-        ({"shares": (SliceShares("arm", ("a", "c"), (0.5, 0.5)),)}, "are not of its labels: a, b, a:b"),
+        ({"shares": (SliceShares("arm", ("a", "a", "b"), (0.5, 0.3, 0.2)),)}, "not of its labels: a, b, a:b"),
         (
             {"columns": (("arm", "x"),), "shares": (SliceShares("arm", (), (0.5, 0.5)),)},
             "a column and shares",
