@@ -30,7 +30,7 @@ epoch: {length: 1d, count: 500}
 SETTINGS = {
     "loloha": "epsilon_longitudinal: 2.0\nepsilon_first: 1.9\ng: 3\nhash_family: linear\n",
     "l_osue": "epsilon_longitudinal: 2.0\nepsilon_first: 1.9\n",
-    "dbitflip_pm": "epsilon_longitudinal: 2.0\nd: 3\n",
+    "dbitflip_pm": "epsilon_longitudinal: 2.0\nd: 3\nslices: {channel: [release, be ta], arm: [é]}\n",
 }
 
 

@@ -21,7 +21,7 @@ _CHILDREN = 4
 
 
 def manners(subject: Subject) -> Evidence:
-    """Asked again a device gives the same bytes, whatever its value is by then; it goes back to no epoch."""
+    """Asked again a device gives the same bytes, whatever value and slice it has, and goes back to none."""
     client, collection, model, *_ = subject
     again = changed = back = after = opened = opened_changed = 0
     several = collection.epochs.count > 2
@@ -30,10 +30,10 @@ def manners(subject: Subject) -> Evidence:
         device = client.device()
         first = device.report(one, 0)
         again += device.report(one, 0) != first
-        changed += device.report(other, 0) != first
+        changed += device.report(other, 0, step=1) != first
         device.reopen()
         opened += device.report(one, 0) != first
-        opened_changed += device.report(other, 0) != first
+        opened_changed += device.report(other, 0, step=1) != first
         if several:
             last = device.report(one, 2)
             back += sum(device.report(one, epoch) is not None for epoch in (1, 0))
@@ -42,11 +42,12 @@ def manners(subject: Subject) -> Evidence:
             back += device.report(one, 1) is not None
             opened += device.report(one, 2) != last
     cases, later = _DEVICES, _DEVICES * several
+    what = "value and slice" if collection.slices else "value"
     rules = [
         Rule(Check.REPEAT, "asked again, a device gives the same bytes", again, cases),
-        Rule(Check.REPEAT, "asked again with another value, it gives the same bytes", changed, cases),
+        Rule(Check.REPEAT, f"asked again with another {what}, it gives the same bytes", changed, cases),
         Rule(Check.REOPEN, "opened again, it gives the same bytes for the epoch", opened, cases + later),
-        Rule(Check.REOPEN, "opened again, so it does with another value", opened_changed, cases),
+        Rule(Check.REOPEN, f"opened again, so it does with another {what}", opened_changed, cases),
         Rule(Check.ORDER, "an epoch before the last one is refused", back, 3 * later),
         Rule(Check.ORDER, "after a refusal the last epoch's bytes are the same", after, later),
     ]

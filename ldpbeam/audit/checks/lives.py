@@ -196,13 +196,13 @@ def life_manners(subject: Subject, life: Participation) -> list[Rule]:
         for epoch in range(life.of):
             first = device.report(one, epoch)
             again += device.report(one, epoch) != first
-            changed += device.report(other, epoch) != first
+            changed += device.report(other, epoch, step=1) != first
             cases += 1
             if first is None and epoch % max(1, life.of // 8):
                 continue
             made += first is not None
             device.reopen()
-            opened += device.report(other, epoch) != first
+            opened += device.report(other, epoch, step=1) != first
             if first is not None:
                 answered += 1
                 back += last is not None and device.report(one, last) is not None

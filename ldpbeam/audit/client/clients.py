@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import WHOLE, Slice
 from ldpbeam.collection.values import Index
 
 
@@ -22,12 +23,24 @@ class ClientHistory(NamedTuple):
     epochs: Sequence[int]
 
 
+def slice_in(collection: Collection, epoch: int, step: int = 0) -> Slice:
+    """What a device says in an epoch: the next slice in each, so that a lasting device goes through all.
+
+    Args:
+        collection: that is audited; without slices a device says nothing.
+        epoch: of the report.
+        step: to another slice, for a device that says different ones in an epoch.
+    """
+    combinations = collection.slices.combinations or (WHOLE,)
+    return combinations[(epoch + step) % len(combinations)]
+
+
 class LastingDevice(ABC):
     """One device that is asked again and again."""
 
     @abstractmethod
-    def report(self, value: Any, epoch: int) -> bytes | None:
-        """The bytes of a report; None where the device refuses."""
+    def report(self, value: Any, epoch: int, step: int = 0) -> bytes | None:
+        """The bytes of a report; None where the device refuses. ``step`` is that of :func:`slice_in`."""
 
     @abstractmethod
     def reopen(self) -> None:
@@ -63,7 +76,7 @@ class Client(ABC):
 class Reporter(Protocol):
     """What a device of any Python client can do."""
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
+    def report(self, value: Any, epoch: int, *, slice: Mapping[str, str] | None = None) -> bytes | None:
         """The bytes of a report about an index, or a tuple of them; an exception, or None, refuses it."""
         ...
 
@@ -74,8 +87,8 @@ class _ByIndex:
     def __init__(self, device: Device) -> None:
         self._device = device
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
-        return self._device.report(Index(value), epoch)
+    def report(self, value: Any, epoch: int, *, slice: Mapping[str, str] | None = None) -> bytes | None:
+        return self._device.report(Index(value), epoch, slice=slice)
 
 
 class Maker(ABC):
@@ -114,7 +127,8 @@ class PythonClient(Client):
         sent = []
         for values, epochs in histories:
             device = self._maker.fresh(self._collection, self._new_folder())
-            sent.append([_asked(device, v, e) for v, e in zip(values, epochs, strict=True)])
+            asked = zip(values, epochs, strict=True)
+            sent.append([_asked(device, v, e, slice_in(self._collection, e)) for v, e in asked])
         return sent
 
     def device(self) -> LastingDevice:
@@ -130,7 +144,7 @@ class PythonClient(Client):
             both: tuple[list[bytes | None], list[bytes | None]] = ([], [])
             for value, epoch in zip(values, epochs, strict=True):
                 for device, reports in zip(devices, both, strict=True):
-                    reports.append(_asked(device, value, epoch))
+                    reports.append(_asked(device, value, epoch, slice_in(other, epoch)))
             sent.append(both)
         return sent
 
@@ -140,17 +154,17 @@ class _PythonDevice(LastingDevice):
         self._maker, self._collection, self._folder = maker, collection, folder
         self.reopen()
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
-        return _asked(self._device, value, epoch)
+    def report(self, value: Any, epoch: int, step: int = 0) -> bytes | None:
+        return _asked(self._device, value, epoch, slice_in(self._collection, epoch, step))
 
     def reopen(self) -> None:
         self._device = self._maker.lasting(self._collection, self._folder)
 
 
-def _asked(device: Reporter, value: Any, epoch: int) -> bytes | None:
+def _asked(device: Reporter, value: Any, epoch: int, slice_: Slice) -> bytes | None:
     """A client may refuse with any exception."""
     try:
-        return device.report(value, epoch)
+        return device.report(value, epoch, slice=dict(slice_)) if slice_ else device.report(value, epoch)
     except Exception:
         return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.clients import Client, ClientHistory, slice_in
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols.history_model import Model, Pattern
@@ -106,7 +106,7 @@ class ReportLog:
             return None
         # Bytes that mean the same written otherwise could carry something more.
         plain = report_pb2.Report(
-            digest=self._collection.digest,
+            digest=self._collection.slice_digest(slice_in(self._collection, epoch)),
             epoch=report.epoch,
             report_id=report.report_id,
             payload=report.payload,

@@ -2,11 +2,13 @@
 
 The lines are documented in docs/audit.md. ``DEVICE VALUE EPOCH`` asks for a report and is answered by its
 bytes in hexadecimal, or by ``error`` and a text where the device refuses; ``reopen DEVICE`` is answered by
-``ok``. A value of a size is the number itself; one of labels or of a range is ``index:`` and its index.
+``ok``. A value of a size is the number itself; one of labels or of a range is ``index:`` and its index. Where
+the collection has slices, the line ends with what the device says, as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shlex
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ldpbeam.audit.client.clients import Client, ClientHistory, LastingDevice
+from ldpbeam.audit.client.clients import Client, ClientHistory, LastingDevice, slice_in
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 
@@ -34,6 +36,7 @@ class ExternalClient(Client):
         self._patience = patience
         domains = [domain for _, domain in collection.histograms]
         self._marks = ["" if one.labels is None and one.maximum is None else "index:" for one in domains]
+        self._collection = collection
         self._devices = 0
         self._unread = b""
         try:
@@ -73,11 +76,12 @@ class ExternalClient(Client):
         self._devices += 1
         return _LastingProcess(self, self._devices)
 
-    def line(self, number: int, value: Any, epoch: int) -> str:
+    def line(self, number: int, value: Any, epoch: int, step: int = 0) -> str:
         """The question for a report; several attributes' values are joined by commas."""
         indices = value if isinstance(value, tuple) else (value,)
         text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
-        return f"{number} {text} {epoch}"
+        slice_ = slice_in(self._collection, epoch, step)
+        return f"{number} {text} {epoch}" + (f" {json.dumps(dict(slice_))}" if slice_ else "")
 
     def message(self, answer: str) -> bytes | None:
         """The bytes in an answer; None for a refusal."""
@@ -134,8 +138,8 @@ class _LastingProcess(LastingDevice):
     def __init__(self, client: ExternalClient, number: int) -> None:
         self._client, self._number = client, number
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
-        (answer,) = self._client.ask([self._client.line(self._number, value, epoch)])
+    def report(self, value: Any, epoch: int, step: int = 0) -> bytes | None:
+        (answer,) = self._client.ask([self._client.line(self._number, value, epoch, step)])
         return self._client.message(answer)
 
     def reopen(self) -> None:

@@ -15,6 +15,7 @@ from ldpbeam.protocols.bit_flip import BucketBits
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.piecewise_mean import PiecewiseMean
 from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.wire import report_pb2
 from tests.ldpbeam.audit.small import Small, Words
 
 
@@ -258,6 +259,19 @@ class DrawsAgainWhenAskedAgain(Small):
         return f"{epoch} {secrets.token_hex(8)}"
 
 
+@planted("sliced", Check.REPEAT, Check.REOPEN)
+class SliceOfTheMoment(Small):
+    """Asked again, it says the slice that it has by then."""
+
+    def again(self, value: int, epoch: int) -> bytes | None:
+        before = super().again(value, epoch)
+        if before is None:
+            return None
+        message = report_pb2.Report.FromString(before)
+        message.digest = self.collection.slice_digest(self.slice)
+        return message.SerializeToString()
+
+
 @planted("grr", Check.ORDER)
 class EpochReused(Small):
     """Goes back to epochs that were reported."""
@@ -279,7 +293,7 @@ class MemoLostOnRestart(Small):
 class LengthOfTheValue(Small):
     """A report id that is shorter for some values: with zeros left out, as in a varint of our own."""
 
-    def report(self, value: int, epoch: int) -> bytes:
+    def report(self, value: int, epoch: int, **_: Any) -> bytes:
         message = super().report(value, epoch)
         return message + b"\x00" * 0 if value else message + bytes([0x78, 0x01])
 
@@ -288,7 +302,7 @@ class LengthOfTheValue(Small):
 class FieldThatNobodyAskedFor(Small):
     """One more field, with the value in it."""
 
-    def report(self, value: int, epoch: int) -> bytes:
+    def report(self, value: int, epoch: int, **_: Any) -> bytes:
         return super().report(value, epoch) + bytes([0x78, value])
 
 

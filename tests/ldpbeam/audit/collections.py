@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.protocols import PROTOCOLS, Parameters
 
 SIZE = 6
@@ -40,6 +42,7 @@ COLLECTIONS |= {
     "clear_bits": of("l_osue", epsilon_first=1.9),
     "rrpm_flipped": of("one_bit_rrpm", gamma=0.2, segment=1),
     "bit_of_one_bucket": of("dbitflip_pm", d=1),
+    "sliced": replace(of("l_grr"), slices=Slices.of({"channel": ["release", "beta"], "arm": ["a b", "é"]})),
     "two_values": of("l_grr", size=2),
     "sample": several("sample", "loloha"),
     "sample_one_round": several("sample", "blh"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def main(collection_file: str, broken: str = "") -> None:
     devices: dict[str, Device] = {}
     reported: dict[str, int] = {}
     for line in sys.stdin:
-        first, *rest = line.split()
+        first, *rest = line.split(maxsplit=3)
         if first == "reopen":
             if reported.pop(rest[0], None) is not None and broken == "forgets":
                 devices[rest[0]] = Device.ephemeral(collection)
@@ -43,7 +44,8 @@ def main(collection_file: str, broken: str = "") -> None:
         if broken == "truth" and len(devices) % 2:
             value = Index(collection.protocol.domain_size - 1)
         try:
-            message = device.report(value, int(rest[1]))
+            slice_ = json.loads(rest[2]) if len(rest) > 2 else None
+            message = device.report(value, int(rest[1]), slice=slice_)
             report = "none" if message is None else message.hex()
         except Exception as error:
             report = f"error {type(error).__name__}"

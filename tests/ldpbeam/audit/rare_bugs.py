@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import WHOLE, Slice
 from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import FULL, SystemRandomness
 from ldpbeam.wire import report_pb2
@@ -43,6 +44,7 @@ class Plain:
         self.count = 0
         self.last: tuple[int, bytes] | None = None
         self.epochs: tuple[int, ...] = ()
+        self.slice: Slice = WHOLE
         self.memo: Memo = self.protocol.device.new_memo(self.randomness)
         if collection.participation is not None:
             self.epochs = self.own_epochs()
@@ -70,6 +72,9 @@ class Plain:
     def report_id(self, value: Any) -> int:
         return secrets.randbits(64)
 
+    def move(self, slice_: Slice) -> None:
+        self.slice = slice_
+
     def where(self) -> Path:
         assert self.folder is not None
         return self.folder / str(self.collection.digest)
@@ -78,13 +83,16 @@ class Plain:
 
     def load(self) -> None:
         if self.where().exists():
-            self.count, self.last, self.epochs, self.memo = pickle.loads(self.where().read_bytes())
+            kept = pickle.loads(self.where().read_bytes())
+            self.count, self.last, self.epochs, self.memo, self.slice = kept
 
     def save(self) -> None:
         if self.folder is not None:
-            self.where().write_bytes(pickle.dumps((self.count, self.last, self.epochs, self.memo)))
+            self.where().write_bytes(
+                pickle.dumps((self.count, self.last, self.epochs, self.memo, self.slice))
+            )
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
+    def report(self, value: Any, epoch: int, *, slice: dict[str, str] | None = None) -> bytes | None:
         if self.folder is not None:
             self.load()
         if self.last is not None and epoch <= self.last[0]:
@@ -95,8 +103,9 @@ class Plain:
             message = b""
         else:
             self.count += 1
+            self.move(self.collection.slices.of_device(slice))
             message = report_pb2.Report(
-                digest=self.collection.digest,
+                digest=self.collection.slice_digest(self.slice),
                 epoch=epoch,
                 report_id=self.report_id(value),
                 payload=self.payload(value),
@@ -211,6 +220,17 @@ class MemoShared(Plain):
         if self.folder is not None:
             self.shared().write_bytes(pickle.dumps(dict(self.memo.answers)))
         return found
+
+
+@planted("memo-of-a-slice")
+class MemoOfASlice(Plain):
+    """Each slice begins a new life: what a program does that opens another folder for each version."""
+
+    def move(self, slice_: Slice) -> None:
+        memos: dict[Slice, Memo] = self.__dict__.setdefault("memos", {})
+        memos[self.slice] = self.memo
+        self.memo = memos.get(slice_) or self.protocol.device.new_memo(self.randomness)
+        super().move(slice_)
 
 
 # Payloads and ids

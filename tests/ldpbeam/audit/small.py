@@ -14,6 +14,7 @@ from typing import Any
 
 from ldpbeam.audit.client.clients import Maker
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.slices import WHOLE, Slice
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.wire import report_pb2
@@ -50,6 +51,7 @@ class Small:
         self.protocol: LocalProtocol[Any] = self.made(collection.protocol)
         self.value: Any = None
         self.epoch = 0
+        self.slice: Slice = WHOLE
         self.last: tuple[int, bytes] | None = None
         self.secret = self.new_secret()
         if folder is not None:
@@ -115,14 +117,15 @@ class Small:
             return epoch, bytes.fromhex(text)
         return self.last
 
-    def report(self, value: Any, epoch: int) -> bytes:
+    def report(self, value: Any, epoch: int, *, slice: dict[str, str] | None = None) -> bytes:
+        self.slice = self.collection.slices.of_device(slice)
         before = self.again(value, epoch)
         if before is not None:
             return before
         self.value, self.epoch = value, epoch
         response = self.response(value, epoch)
         message = report_pb2.Report(
-            digest=self.collection.digest,
+            digest=self.collection.slice_digest(self.slice),
             epoch=self.stated_epoch(epoch),
             report_id=self.report_id(value, epoch),
             payload=self.payload(response, value),

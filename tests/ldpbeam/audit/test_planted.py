@@ -61,7 +61,9 @@ def test_the_device_passes(name: str, tmp_path: Path) -> None:
     assert all(level.holds for level in outcome.levels)
 
 
-@pytest.mark.parametrize("name", ["grr", "l_osue", "loloha_affine", "dbitflip_pm", "sample", "together"])
+@pytest.mark.parametrize(
+    "name", ["grr", "l_osue", "loloha_affine", "dbitflip_pm", "sample", "together", "sliced"]
+)
 def test_the_device_that_derives_passes(name: str, tmp_path: Path) -> None:
     """Permanent answers and noise from a secret in a folder."""
     assert audited(Memoised("derived"), name, tmp_path, DERIVING).violations == []

@@ -20,6 +20,7 @@ from ldpbeam.audit.standard_collections import QUICK_DRAWS, one_collection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
+from ldpbeam.collection.slices import Slices
 from tests.ldpbeam.audit.rare_bugs import KINDS, Plain
 from tests.ldpbeam.audit.small import KindMaker
 
@@ -29,6 +30,8 @@ PROTOCOLS = ("l_osue", "loloha")
 
 def collection(fault: str, protocol: str) -> Collection:
     found = one_collection(protocol, 24, epsilon_longitudinal=2.0, epsilon_first=1.0)
+    if fault.endswith("slice"):
+        return replace(found, slices=Slices.of({"channel": ["release", "beta"]}))
     if not fault.startswith("silence"):
         return found
     return replace(found, participation=Participation(1, 8), epochs=Epochs(86400, 0, 8))

@@ -49,7 +49,7 @@ class Few(Small):
     def own(self, value: Any) -> tuple[int, ...]:
         return self.life.chosen(Words(self, "epochs"))
 
-    def report(self, value: Any, epoch: int) -> bytes:
+    def report(self, value: Any, epoch: int, **_: Any) -> bytes:
         if epoch not in self.own(value):
             self.before = value
             raise LookupError("silent")
@@ -112,7 +112,7 @@ class AsksTwice(Few):
 
     asked = -1
 
-    def report(self, value: Any, epoch: int) -> bytes:
+    def report(self, value: Any, epoch: int, **_: Any) -> bytes:
         if epoch == self.asked and epoch not in self.own(value):
             return Small.report(self, value, epoch)
         self.asked = epoch

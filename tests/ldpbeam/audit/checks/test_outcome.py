@@ -62,8 +62,8 @@ class _Forgetful:
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
 
-    def report(self, value: Any, epoch: int) -> bytes | None:
-        return Device.ephemeral(self.collection).report(Index(value), epoch)
+    def report(self, value: Any, epoch: int, *, slice: Any = None) -> bytes | None:
+        return Device.ephemeral(self.collection).report(Index(value), epoch, slice=slice)
 
 
 class _Maker(Maker):

@@ -26,6 +26,7 @@ g: 2
 epsilon_longitudinal: 2.0
 epsilon_first: 1.9
 epoch: {length: 1d, count: 500}
+slices: {channel: [release, be ta], arm: [é]}
 """
 SEVERAL = """
 name: asked
