@@ -87,7 +87,7 @@ def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: DrawnAn
     assert {row["n"] for row in second} == {"16000"}
 
 
-def test_reports_weigh_alike_where_that_is_asked(tmp_path: Path) -> None:
+def test_reports_weigh_alike_where_that_is_asked(results: Path, tmp_path: Path) -> None:
     """Of epochs with 1000 and 3000 reports, and one that they are compared with."""
     collection = ldpbeam.load_collection(FILE)
     (tmp_path / "groups.csv").write_text("group,value\ncold,green\n")
@@ -110,6 +110,10 @@ def test_reports_weigh_alike_where_that_is_asked(tmp_path: Path) -> None:
         assert [row["before"] for row in found["rows"]] == pytest.approx(wanted)
         assert found["weight"] == weight
         assert found["compared"] == f"epochs 0..1 against 2 (each {weight[:-1]} weighs the same)"
+        for other in ("1..8", "8"):  # with an epoch in common, and without
+            sides = tmp_path, results, "--epochs", "0..1", "--against", other, *asked, "--json"
+            found = json.loads(call("compare", *sides).stdout)
+            assert [row["before"] for row in found["rows"]] == pytest.approx(wanted)
 
 
 def test_export_with_smoothed_columns(results: Path) -> None:

@@ -300,6 +300,16 @@ def versions(*sizes: int) -> tuple[list[Any], list[Any]]:
     return made, tables
 
 
+def test_means_of_other_weights_are_not_pooled() -> None:
+    tables = []
+    for name, weight in (("a", "epochs"), ("b", "reports")):
+        collection, results = collected("grr\nepsilon: 2.0", RANGE.replace("minutes", name), 2)
+        tables.append(ldpbeam.group_shares(collection, results, {"x": [0]}, every=2, weight=weight))  # type: ignore[arg-type]
+    found = ldpbeam.pooled(tables)
+    assert found["weight"].to_pylist() == ["epochs", "reports"]
+    assert found["collections"].to_pylist() == [1, 1]
+
+
 def test_pooled_shares_weigh_by_reports() -> None:
     _, tables = versions(1000, 500, 300)
     found = ldpbeam.pooled(tables).to_pylist()
