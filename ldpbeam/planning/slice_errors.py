@@ -13,6 +13,8 @@ from operator import attrgetter
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ldpbeam.collection.slice_shares import SliceShares
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import Row, fewest, half_width, least_reports
@@ -21,6 +23,7 @@ from ldpbeam.planning.sentences import described
 from ldpbeam.planning.spread import WIDE
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.interval_hash import IntervalHash
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 FOUND = WIDE + NormalDist().inv_cdf(0.8)
 """Standard errors of a difference that a two-sided test at 5 % finds in 80 of 100 cases."""
@@ -150,7 +153,7 @@ def _slice_error(row: Row, needs: Needs, labels: Sequence[_Label]) -> SliceError
 def _difference(
     row: Row, needs: Needs, low: _Label, high: _Label, epochs: int, wanted: float | None
 ) -> Difference:
-    repeated, values = row.figures.repeats.mean(epochs), _spread_of_values(row, needs)
+    repeated, values = row.figures.repeats.mean(epochs), _spread_of_values(row, needs, epochs)
 
     def least(devices: int) -> float:
         sizes = [_devices(devices, label.share) for label in (low, high)]
@@ -167,7 +170,7 @@ def _error(row: Row, needs: Needs, devices: int) -> float:
     return half_width(row, needs, devices) / WIDE
 
 
-def _spread_of_values(row: Row, needs: Needs) -> float:
+def _spread_of_values(row: Row, needs: Needs, epochs: int) -> float:
     """The variance of what devices hold, where the error is that of given devices and leaves it out.
 
     Two arms that nothing distinguishes hold different values by chance, since different devices are in them.
@@ -177,7 +180,11 @@ def _spread_of_values(row: Row, needs: Needs) -> float:
         frequency = row.figures.widest_frequency or 0.0
         return frequency * (1 - frequency)
     if isinstance(protocol, MeanProtocol):
-        return protocol.estimator.even_variance(0.0) - protocol.estimator.even_variance(1.0)
+        return float(PartEstimator(protocol).value_variance(np.array(needs.whole / 2)))
     if isinstance(needs, OrderedNeeds) and needs.asked is Ordered.MEAN:
         return needs.length**2 / 12
-    return 0.0 if isinstance(protocol, IntervalHash) else needs.whole**2 / 4
+    values = needs.whole**2 / 4
+    if isinstance(protocol, IntervalHash):
+        # The error of an epoch has it; what is memoised repeats it, else a mean over epochs leaves it out.
+        return 0.0 if protocol.estimator.memoised else values * (1 - 1 / epochs)
+    return values
