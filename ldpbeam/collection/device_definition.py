@@ -10,6 +10,7 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.protocols import LocalProtocol
 
 FORMAT = "ldpbeam device definition 1"
@@ -50,6 +51,12 @@ def _slices(collection: Collection) -> list[dict[str, Any]]:
 
 
 def _domain(domain: Domain) -> dict[str, Any]:
+    if isinstance(domain, StringDomain):
+        strings = domain.strings
+        rule = {"max_length": strings.max_length, "symbols": strings.symbols}
+        return {
+            "strings": {**rule, "fold": strings.fold, "drop": strings.drop, "lengths": list(strings.lengths)}
+        }
     labels = None if domain.labels is None else list(domain.labels)
     return {"size": domain.size, "labels": labels, "maximum": domain.maximum, "other": domain.other}
 

@@ -20,8 +20,10 @@ from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.collection.participation import Participation
 from ldpbeam.collection.slices import NO_SLICES, Slices
+from ldpbeam.collection.string_domain import MOST_LENGTH, StringDomain
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import IntervalFamily
+from ldpbeam.hashing.strings import ALPHABETS, Strings
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
@@ -370,15 +372,22 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     keys = _mapping(
-        entry.mapping(), ("size", "labels", "other", "range", "ordered", "atoms"), where, "domain"
+        entry.mapping(), ("size", "labels", "other", "range", "strings", "ordered", "atoms"), where, "domain"
     )
+    if "strings" in keys:
+        if len(keys) > 1 or mean:
+            raise keys["strings"].fail(
+                "stands alone in a domain, and is for local hashing",
+                "Remove the other keys, and write protocol: olh or protocol: loloha.",
+            )
+        return _strings(keys["strings"], where)
     other, atoms = keys.pop("other", None), keys.pop("atoms", None)
     ordered = _ordered(keys.pop("ordered", None), mean=mean)
     if atoms and mean:
         raise atoms.fail("are for distributions", "Remove atoms.")
     if len(keys) != 1:
         raise entry.fail(
-            "must have exactly one of size, labels, range",
+            "must have exactly one of size, labels, range, strings",
             "Write domain: {size: 360}, {labels: [a, b]} or {range: {max: 86400, buckets: 32}}.",
         )
     if other and "labels" not in keys:
@@ -403,6 +412,19 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
         return Domain(last + 1, None, float(last))
     buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2, MAX_DOMAIN)
     return _with_atoms(Domain(buckets, None, top, ordered=ordered), atoms)
+
+
+def _strings(entry: _Entry, where: str) -> StringDomain:
+    keys = _mapping(entry.mapping(), ("max_length", "symbols", "fold", "outside"), where, "domain.strings")
+    most = _required(keys, "max_length", entry.where, "max_length: 16").integer(1, MOST_LENGTH)
+    symbols = _required(keys, "symbols", entry.where, "symbols: lower").text()
+    fold = keys["fold"].flag() if "fold" in keys else False
+    outside = keys["outside"].choice(("other", "drop")) if "outside" in keys else "other"
+    alphabet = ALPHABETS.get(symbols, symbols)
+    try:
+        return StringDomain(strings=Strings.of(most, alphabet, fold=fold, drop=outside == "drop"))
+    except CollectionError as error:
+        raise error.at(entry.where) from None
 
 
 def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 from ldpbeam.collection.domain import Attribute, Domain
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.protocols import LocalProtocol, Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
@@ -23,7 +24,14 @@ SERVER_FIELDS = (
 
 
 def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
-    """Set the fields of a message to a domain: its size, labels, maximum, the label of the rest."""
+    """Set the fields of a message to a domain: its size, labels, maximum, the label of the rest; or strings."""
+    if isinstance(domain, StringDomain):
+        strings = domain.strings
+        for name in ("max_length", "symbols", "fold", "drop"):
+            setattr(message.strings, name, getattr(strings, name))
+        message.strings.lengths.extend(strings.lengths)
+        message.strings.weights.extend(strings.weights)
+        return
     message.size = domain.size
     message.labels.extend(domain.labels or ())
     if domain.maximum is not None:

@@ -15,7 +15,9 @@ from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.collection.slices import Slices
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import CollectionError
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
 
@@ -78,6 +80,8 @@ def _parameters(record: Mapping[str, Any]) -> Parameters:
 
 
 def _domain_record(domain: Domain) -> dict[str, Any]:
+    if isinstance(domain, StringDomain):
+        return {"strings": asdict(domain.strings)}
     labels = None if domain.labels is None else list(domain.labels)
     other = {} if domain.other is None else {"other": domain.other}
     ordered = {"ordered": True} if domain.ordered else {}
@@ -86,6 +90,11 @@ def _domain_record(domain: Domain) -> dict[str, Any]:
 
 
 def _domain(record: Mapping[str, Any]) -> Domain:
+    if "strings" in record:
+        plain = {
+            name: tuple(one) if isinstance(one, list) else one for name, one in record["strings"].items()
+        }
+        return StringDomain(strings=Strings(**plain))
     labels = None if record["labels"] is None else tuple(record["labels"])
     more = record.get("other"), record.get("ordered", False), tuple(record.get("atoms", ()))
     return Domain(record["size"], labels, record["maximum"], *more)

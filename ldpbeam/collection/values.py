@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.number import exact_number
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.device import plain_integer
 
@@ -57,6 +58,8 @@ def require_names(collection: Collection, given: Mapping[Any, Any]) -> None:
 def _indices(collection: Collection, given: Any) -> Any:
     """An index for each attribute, or the only one."""
     domains = collection.histograms
+    if isinstance(collection.domain, StringDomain):
+        return collection.domain.fingerprints_of(given)
     if collection.domain is not None:
         return index_of(given, domains[0][1])
     if isinstance(given, Mapping):
