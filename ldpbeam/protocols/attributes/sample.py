@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Ints, read_only
@@ -57,8 +59,14 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
     def definition(self) -> dict[str, Any]:
         return {"index_size": self.index_bytes}
 
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """How many devices draw each attribute, relative to the others."""
+        return (1,) * len(self.devices)
+
     def new_memo(self, randomness: Randomness) -> Memo:
-        attribute = randomness.word(len(self.devices))
+        ends = tuple(accumulate(self.weights))
+        attribute = bisect_right(ends, randomness.word(ends[-1]))
         return Memo(attribute, parts=(self.devices[attribute].new_memo(randomness.part(attribute)),))
 
     def _privatize(
@@ -158,12 +166,14 @@ class SampleSimulation(Simulation):
     @property
     def word_plan(self) -> WordPlan:
         """One word for the attribute; the parts draw theirs."""
-        return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.simulations)))
+        return WordPlan(WordSpec(0), seed=WordSpec(1, sum(self.device.weights)))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         import numpy as np
 
-        attribute = words.seed(WordSpec(1, len(self.simulations)))[:, 0]
+        ends = np.cumsum(np.array(self.device.weights, np.uint64))
+        drawn = words.seed(WordSpec(1, int(ends[-1])))[:, 0]
+        attribute = np.searchsorted(ends, drawn, "right").astype(np.uint64)
         payloads = np.zeros((len(values), self.device.payload_size), np.uint8)
         for byte in range(self.device.index_bytes):
             payloads[:, byte] = attribute >> np.uint64(8 * byte) & np.uint64(255)

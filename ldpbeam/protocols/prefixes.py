@@ -1,0 +1,212 @@
+"""Texts that nobody listed: a device reports the prefix of one length for life, by local hashing.
+
+The lengths are what attributes are in :mod:`ldpbeam.protocols.attributes.sample`: each has its own part, over
+fingerprints of prefixes. Only the result differs: one list of texts that all lengths together have found.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.errors import CollectionError
+from ldpbeam.hashing import ListedFamily
+from ldpbeam.hashing.strings import FINGERPRINTS, Strings
+from ldpbeam.protocols.attributes.sample import AttributeResponse, Sample, SampleCounter, SampleDevice, SampleLaw
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.estimator import EVERYONE, Estimator, Result
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.hashed import (
+    FamilyAndRounds,
+    Hashed,
+    HashedLaw,
+    HashedProtocol,
+    LongitudinalHash,
+    OptimalHash,
+)
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.support import Recurrence, SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimates import Estimates
+
+
+@dataclass(frozen=True)
+class LevelEstimator(Estimator):
+    """Of one length alone nothing is published: estimates follow from a walk over all lengths."""
+
+    result = Result.DISCOVERED
+    size = 0
+    lasting = None
+    recurrence = Recurrence()
+
+    support: SupportProbabilities
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        from ldpbeam.estimates import Estimates
+
+        return Estimates.unknown(0)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        return estimates.frequency
+
+
+@dataclass(frozen=True)
+class LevelLaw(HashedLaw):
+    """Of fingerprints under a public list of functions."""
+
+    def guess_from_functions(self, reports: int) -> float:
+        """The value that most reports support, as if the numbers of the others were independent."""
+        from ldpbeam.privacy.guess_laws import binomial, highest
+
+        own, lie = self.rounds.composed
+        other = self.family.least_collision * own + (1 - self.family.least_collision) * lie
+        return highest(binomial(reports, own), binomial(reports, other), self.domain_size)
+
+
+@dataclass(frozen=True)
+class Level(HashedProtocol, ABC):
+    """Prefixes of one length: local hashing of their fingerprints."""
+
+    RESULT = Result.DISCOVERED
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
+
+    family: ListedFamily
+
+    @classmethod
+    def of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self:
+        family, rounds = chosen
+        assert isinstance(family, ListedFamily)  # noqa: S101 - see of_strings
+        return cls(domain_size, family, rounds)
+
+    @cached_property
+    def estimator(self) -> LevelEstimator:
+        own, lie = self.symbol
+        collision = Fraction(1, self.g)
+        return LevelEstimator(SupportProbabilities(own, collision * own + (1 - collision) * lie))
+
+    @property
+    def worth(self) -> float:
+        return 1 / float(self.estimator.support.floor)
+
+    @property
+    def forgery(self) -> Forgery:
+        return Forgery()
+
+    @cached_property
+    def law(self) -> LevelLaw:
+        return LevelLaw(self.domain_size, self.family, self.rounds)
+
+
+class LevelOLH(OptimalHash, Level):
+    """One round."""
+
+
+class LevelLOLOHA(LongitudinalHash, Level):
+    """Two rounds, at most g answers in the memo."""
+
+
+_LEVELS: dict[str, type[Level]] = {"olh": LevelOLH, "loloha": LevelLOLOHA}
+
+
+@dataclass(frozen=True)
+class PrefixDevice(SampleDevice):
+    """Draws a length once, by weights."""
+
+    ENCODING = "prefixes"
+
+    drawn: tuple[int, ...]
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        return self.drawn
+
+    def definition(self) -> dict[str, Any]:
+        return {**super().definition(), "weights": list(self.drawn)}
+
+
+@dataclass(frozen=True)
+class PrefixLaw(SampleLaw):
+    drawn: tuple[int, ...]
+
+    def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
+        part, index = self.laws[response.attribute], response.attribute
+        share = Fraction(self.drawn[index], sum(self.drawn))
+        return part.likelihood(response.response, value[index]) * share
+
+
+@dataclass(frozen=True)
+class PrefixEstimator(Estimator):
+    """The texts that a walk over all lengths finds, with their frequencies."""
+
+    result = Result.DISCOVERED
+    size = 0
+    support = None
+    lasting = None
+    recurrence = Recurrence()
+
+    strings: Strings
+    counter: SampleCounter
+    level: Level
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        raise NotImplementedError
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """The raw estimates: what was not found is missing from their sum."""
+        return estimates.frequency
+
+
+@dataclass(frozen=True)
+class Prefixes(Sample):
+    """One prefix length per device, drawn once by weights and kept for life in the memo's seed."""
+
+    ID = 33
+    NAME = "prefixes"
+    RESULT = Result.DISCOVERED
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
+
+    strings: Strings
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        drawn = f"Which of {len(self.parts)} prefix lengths a device drew for life stands in every report."
+        return (drawn, *self.parts[0].not_hidden)
+
+    @cached_property
+    def device(self) -> PrefixDevice:
+        return PrefixDevice(self._each(lambda part: part.device), self.strings.weights)
+
+    @cached_property
+    def law(self) -> PrefixLaw:
+        return PrefixLaw(self._each(lambda part: part.law), self.strings.weights)
+
+    @cached_property
+    def estimator(self) -> PrefixEstimator:  # type: ignore[override]
+        level = self.parts[0]
+        assert isinstance(level, Level)  # noqa: S101 - see of_strings
+        return PrefixEstimator(self.strings, self.counter, level)
+
+
+def of_strings(protocol_name: str, strings: Strings, parameters: Parameters) -> Prefixes:
+    """The protocol of a collection whose values are texts."""
+    if protocol_name not in _LEVELS:
+        raise CollectionError(
+            "E-COLLECTION-VALUE",
+            f"protocol {protocol_name} is not for strings",
+            key="protocol",
+            remedy=f"Use one of: {', '.join(_LEVELS)}.",
+        )
+    listed = replace(parameters, hash_family=ListedFamily.NAME)
+    level = _LEVELS[protocol_name].from_parameters(FINGERPRINTS, listed)
+    levels: tuple[LocalProtocol[Hashed], ...] = (level,) * len(strings.lengths)
+    return Prefixes(levels, strings)
