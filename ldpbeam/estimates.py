@@ -59,6 +59,8 @@ class Estimates:
     support: Ints
     numbers: Floats
     distribution: Distribution | None = None
+    labels: tuple[str, ...] | None = None
+    """Of the rows, where these are what was found."""
 
     @property
     def frequency(self) -> Floats:

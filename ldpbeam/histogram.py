@@ -105,6 +105,8 @@ def _attributes(
     collection: Collection, digest: int, epoch: int, support: Support
 ) -> tuple[AttributeHistogram, ...]:
     """The histogram of each attribute; ties of few counts follow from the digest of the slice."""
+    if collection.is_discovery:
+        return (_found(collection, support),)
     protocol = collection.protocol
     rows = [part.estimator.size for part in protocol.parts]
     ties = np.split(tie_breakers(digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
@@ -119,6 +121,16 @@ def _attributes(
             cells = counts if estimates.distribution is not None else None
             attributes.append(AttributeHistogram(reports, supported, estimates, counts=cells))
     return tuple(attributes)
+
+
+def _found(collection: Collection, support: Support) -> AttributeHistogram:
+    """The texts that all prefix lengths together have found."""
+    (whole,) = collection.estimators
+    if support.reports < max(collection.min_reports, 1):
+        nothing = np.zeros(0, np.int64)
+        return AttributeHistogram(support.reports, nothing, None, status=INSUFFICIENT)
+    estimates = whole.estimate(support.counts, support.reports)
+    return AttributeHistogram(support.reports, estimates.support, estimates)
 
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:

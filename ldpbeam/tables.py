@@ -124,7 +124,8 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
     import pyarrow as pa
 
     attributes, values, labels = [], [], []
-    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
+    parts = [part.protocol for part in collection.estimators]
+    for (name, domain), part in zip(collection.histograms, parts, strict=True):
         attributes.append(pa.repeat(pa.scalar(name, pa.string()), part.estimator.size))
         values.append(np.arange(part.estimator.size))
         named = (
@@ -143,7 +144,9 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     """Rows of an epoch in the order of attributes and values."""
     import pyarrow as pa
 
-    sizes = [part.estimator.size for part in collection.protocol.parts]
+    sizes = [one.support.size for one in histogram.attributes]
+    if collection.is_discovery:
+        fixed = fixed | _found_columns(histogram)
 
     def integers(name: str) -> Any:
         columns = [
@@ -166,7 +169,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
             known = one.estimates
             columns.append(
                 np.full(size, np.nan)
-                if known is None
+                if known is None or collection.is_discovery
                 else std_error_floor(errors, known.frequency, known.n, known.std_error)
             )
         return numbers(np.concatenate(columns))
@@ -218,6 +221,19 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         **(cumulative() if CUMULATIVE[0] in fixed["schema"].names else {}),
     }
     return pa.table(columns, schema=fixed["schema"])
+
+
+def _found_columns(histogram: EpochHistogram) -> dict[str, Any]:
+    """The columns of what was found, the most frequent first."""
+    import pyarrow as pa
+
+    (one,) = histogram.attributes
+    labels = () if one.estimates is None else one.estimates.labels or ()
+    return {
+        "attribute": pa.repeat(pa.scalar("", pa.string()), len(labels)),
+        "value": pa.array(range(len(labels)), pa.int64()),
+        "label": pa.array(labels, pa.string()),
+    }
 
 
 def slice_columns(collection: Collection) -> list[str]:

@@ -12,6 +12,7 @@ from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.arrays import Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.collection.values import Index, index_of, require_names, value_error
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.device import plain_integer
@@ -180,6 +181,8 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     wrong = (str, bytes, Set) if collection.domain is None else (str, bytes, Set, Mapping)
     if isinstance(held, wrong) or not np.iterable(held):
         raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
+    if isinstance(collection.domain, StringDomain):
+        return _fingerprints(held, collection.domain)
     if collection.domain is not None:
         return _column(values, domains[0][1])
     if isinstance(values, Index):
@@ -195,6 +198,20 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     if len({len(column) for column in columns}) > 1:
         raise ValueError("the attributes have values of different numbers of devices; give one for each")
     return np.stack(columns, axis=1)
+
+
+def _fingerprints(texts: Any, domain: StringDomain) -> NDArray[np.int64]:
+    """The fingerprints of texts, (devices, lengths); those of a text that comes again are made once."""
+    known: dict[Any, tuple[int, ...]] = {None: (ABSENT,) * len(domain.strings.lengths)}
+    rows = []
+    for number, text in enumerate(texts):
+        if text not in known:
+            try:
+                known[text] = domain.fingerprints_of(text)
+            except ValueError as error:
+                raise value_error(f"the value is {error}", _ABSENCE).at(f"device {number}") from None
+        rows.append(known[text])
+    return np.array(rows, np.int64).reshape(len(rows), len(domain.strings.lengths))
 
 
 def _columns_of_rows(values: Any, domains: Sequence[tuple[str, Domain]]) -> list[NDArray[np.int64]]:

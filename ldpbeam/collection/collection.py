@@ -23,6 +23,7 @@ from ldpbeam.collection.message import (
 )
 from ldpbeam.collection.participation import Participation
 from ldpbeam.collection.slices import NO_SLICES, Slice, Slices, slice_digest
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError, require
 from ldpbeam.privacy.guarantee import Guarantee
@@ -34,6 +35,7 @@ from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.estimator import EVERYONE, Result
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
+from ldpbeam.protocols.prefixes import of_strings
 from ldpbeam.shuffling.randomiser import without_devices
 from ldpbeam.support import SupportCounter, SupportProbabilities
 from ldpbeam.wire import collection_pb2
@@ -140,6 +142,13 @@ class Collection:
             self.slices.require_sound(self.protocol.counter.counts_length)
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
+        elif self.is_discovery:
+            require(
+                self.consistency == "none",
+                "consistency",
+                "what is found of strings is published as it was estimated",
+                "Remove consistency.",
+            )
         elif self.is_distribution:
             self._require_ordered()
         elif self.consistency == "ordered":
@@ -153,6 +162,8 @@ class Collection:
                 "attributes and allocation exclude domain",
                 "Give the one domain an attribute of its own, or leave attributes out.",
             )
+            if isinstance(self.domain, StringDomain):
+                return of_strings(self.protocol_name, self.domain.strings, self.parameters)
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
             _require_numbers(built, self.domain, "domain")
             _require_order(built, self.domain)
@@ -179,6 +190,8 @@ class Collection:
         """The method with the least error (docs/consistency.md)."""
         if self.is_distribution:
             return "ordered"
+        if self.is_discovery:
+            return "none"
         domains = [domain for _, domain in self.histograms]
         least = min(domain.size for domain in domains)
         if self.protocol.estimator.result is not Result.FREQUENCIES or least < MANY_VALUES:
@@ -249,6 +262,11 @@ class Collection:
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
 
     @property
+    def is_discovery(self) -> bool:
+        """Whether an epoch gives the frequencies of texts that it finds, and of no others."""
+        return self.protocol.estimator.result is Result.DISCOVERED
+
+    @property
     def is_distribution(self) -> bool:
         """Whether an epoch gives a distribution over ordered values, and no estimates of single ones."""
         return self.protocol.estimator.result is Result.DISTRIBUTION
@@ -267,6 +285,8 @@ class Collection:
     @cached_property
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
+        if self.is_discovery:
+            return (PartEstimator(self.protocol, present=self.share),)
         parts = part_estimators(self.protocol)
         return tuple(
             replace(part, present=self.share, atoms=domain.atoms)

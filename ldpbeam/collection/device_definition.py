@@ -12,6 +12,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.prefixes import Prefixes
 
 FORMAT = "ldpbeam device definition 1"
 """Names the format; a change that devices must know about gets another number."""
@@ -62,7 +63,9 @@ def _domain(domain: Domain) -> dict[str, Any]:
 
 
 def _protocol(protocol: LocalProtocol[Any], *, several: bool = False) -> dict[str, Any]:
-    parts = {"parts": [_protocol(part) for part in protocol.parts]} if several else {}
+    parts: dict[str, Any] = {"parts": [_protocol(part) for part in protocol.parts]} if several else {}
+    if isinstance(protocol, Prefixes):
+        parts = {"level": _protocol(protocol.parts[0])}
     return {
         "id": protocol.ID,
         "name": protocol.NAME,

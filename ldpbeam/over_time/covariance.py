@@ -17,7 +17,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import share_levels, support_variance, variance
 from ldpbeam.over_time.series import AnySeries
 from ldpbeam.protocols.contract import DistributionProtocol, FrequencyProtocol, MeanProtocol
-from ldpbeam.protocols.estimator import EVERYONE
+from ldpbeam.protocols.estimator import EVERYONE, Result
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
 
@@ -236,6 +236,8 @@ class MeanErrors(MemoErrors):
 def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
     """Of an attribute that every device reports in every epoch; None where errors are independent."""
     protocol, share = estimator.protocol, estimator.share
+    if protocol.estimator.result is Result.DISCOVERED:
+        return None  # of what was found in one epoch, nothing is known of others
     if isinstance(protocol, DistributionProtocol):
         return None  # single values have no estimate, so none that could have an error
     if isinstance(protocol, MeanProtocol):

@@ -34,6 +34,8 @@ class Result(Enum):
     """One mean, in the units of the values."""
     DISTRIBUTION = "distribution"
     """The share of the devices up to each value of a domain that has an order."""
+    DISCOVERED = "discovered"
+    """Texts that nobody listed, as many as are found, with a frequency each."""
 
 
 class Estimator(ABC):

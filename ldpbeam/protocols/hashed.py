@@ -20,7 +20,7 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.rounds import Rounds
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime, optimal_stretches
+from ldpbeam.hashing import FAMILIES, HashFamily, ListedFamily, optimal_prime, optimal_stretches
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
@@ -321,6 +321,8 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
 
 def _hash_family(name: str, g: int, domain_size: int) -> HashFamily:
+    if name == ListedFamily.NAME:  # which no file names: it is that of strings
+        return ListedFamily(g, domain_size)
     if name not in FAMILIES:
         raise CollectionError(
             "E-COLLECTION-VALUE",
