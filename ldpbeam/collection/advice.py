@@ -56,6 +56,8 @@ def _domain_memory(protocol: LocalProtocol[Any], slices: int) -> int:
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     advice: list[Advice] = []
     built = collection.protocol
+    if collection.is_discovery:
+        return ()
     asked = zip(collection.histograms, built.parts, part_estimators(built), strict=True)
     for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""

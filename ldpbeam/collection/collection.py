@@ -26,6 +26,7 @@ from ldpbeam.collection.slices import NO_SLICES, Slice, Slices, slice_digest
 from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError, require
+from ldpbeam.hashing import ListedFamily
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.promise.poisoning import leverage_record
@@ -135,6 +136,8 @@ class Collection:
                 "reports from all of them, and ends with them",
                 "Leave epoch.count out, or give both the same number.",
             )
+        if isinstance(self.domain, StringDomain):  # whose functions are no choice
+            object.__setattr__(self, "parameters", replace(self.parameters, hash_family=ListedFamily.NAME))
         object.__setattr__(self, "protocol", self._built())
         for dimension in self.slices.dimensions:
             _require_name(dimension.name, "a dimension of slices must be named by", "country", "slices")

@@ -265,6 +265,8 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     if not allocation:
         domain = _domain(_required(entries, "domain", where, "domain: {size: 360}"), where, mean=mean)
     attributes = _attributes(entries["attributes"], where, mean=mean) if allocation else ()
+    if isinstance(domain, StringDomain) and "hash_family" in entries:
+        raise entries["hash_family"].fail("is no choice where the domain has strings", "Remove hash_family.")
     domains = [domain] if domain else [attribute.domain for attribute in attributes]
     if any(one.atoms for one in domains) and not _over_stretches(kind, parameters):
         ignored += ("atoms",)

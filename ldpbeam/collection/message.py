@@ -24,7 +24,7 @@ SERVER_FIELDS = (
 
 
 def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
-    """Set the fields of a message to a domain: its size, labels, maximum, the label of the rest; or strings."""
+    """Set the fields of a message to a domain: its size, labels, maximum, label of the rest; or strings."""
     if isinstance(domain, StringDomain):
         strings = domain.strings
         for name in ("max_length", "symbols", "fold", "drop"):

@@ -91,10 +91,9 @@ def _domain_record(domain: Domain) -> dict[str, Any]:
 
 def _domain(record: Mapping[str, Any]) -> Domain:
     if "strings" in record:
-        plain = {
-            name: tuple(one) if isinstance(one, list) else one for name, one in record["strings"].items()
-        }
-        return StringDomain(strings=Strings(**plain))
+        rule = dict(record["strings"])
+        lengths, weights = tuple(rule.pop("lengths")), tuple(rule.pop("weights"))
+        return StringDomain(strings=Strings(**rule, lengths=lengths, weights=weights))
     labels = None if record["labels"] is None else tuple(record["labels"])
     more = record.get("other"), record.get("ordered", False), tuple(record.get("atoms", ()))
     return Domain(record["size"], labels, record["maximum"], *more)

@@ -21,7 +21,7 @@ class StringDomain(Domain):
     strings: Strings
 
     def __post_init__(self) -> None:
-        """Raises CollectionError for no length, or for an alphabet with a symbol twice or not to be printed."""
+        """Raises CollectionError for no length, or an alphabet with a symbol twice or not to be printed."""
         strings = self.strings
         object.__setattr__(self, "_positions", {})
         require(

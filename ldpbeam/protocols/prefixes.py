@@ -17,7 +17,13 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import ListedFamily
 from ldpbeam.hashing.strings import FINGERPRINTS, Strings
-from ldpbeam.protocols.attributes.sample import AttributeResponse, Sample, SampleCounter, SampleDevice, SampleLaw
+from ldpbeam.protocols.attributes.sample import (
+    AttributeResponse,
+    Sample,
+    SampleCounter,
+    SampleDevice,
+    SampleLaw,
+)
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.estimator import EVERYONE, Estimator, Result
 from ldpbeam.protocols.forgery import Forgery
@@ -122,23 +128,23 @@ class PrefixDevice(SampleDevice):
 
     ENCODING = "prefixes"
 
-    drawn: tuple[int, ...]
+    draws: tuple[int, ...]
 
     @property
     def weights(self) -> tuple[int, ...]:
-        return self.drawn
+        return self.draws
 
     def definition(self) -> dict[str, Any]:
-        return {**super().definition(), "weights": list(self.drawn)}
+        return {**super().definition(), "weights": list(self.draws)}
 
 
 @dataclass(frozen=True)
 class PrefixLaw(SampleLaw):
-    drawn: tuple[int, ...]
+    draws: tuple[int, ...]
 
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
         part, index = self.laws[response.attribute], response.attribute
-        share = Fraction(self.drawn[index], sum(self.drawn))
+        share = Fraction(self.draws[index], sum(self.draws))
         return part.likelihood(response.response, value[index]) * share
 
 
