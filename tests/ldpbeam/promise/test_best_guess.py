@@ -111,7 +111,7 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
 
 
 def test_approximations_are_as_near_as_is_said() -> None:
-    """Those of several reports with a function, a set or a stretch each: figures of the module's docstring."""
+    """Of several reports that have a function, a set or a stretch each: figures of the docstring."""
     found: dict[str, list[float]] = {}
     for setting, t in product(SMALL, (2, 3, 4)):
         built = setting.build()
