@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns, batch_message
+from ldpbeam.admission import ReportColumns, as_sent, batch_message
 from ldpbeam.simulators.deliver.files import report_file, write_reports
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch
@@ -71,15 +71,19 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytes
     source = BLOCK.findall(readme)[0][0]
     assert sum(bool(line.strip()) for line in source.splitlines()) <= 10
     agreed = ldpbeam.load_collection(REPOSITORY / "ldpbeam" / "cli" / "demo.yaml")
-    reports = ldpbeam.simulate(agreed, list(present(present(agreed.domain).labels)) * 60)
+    values = list(present(present(agreed.domain).labels)) * 60
+    reports = ldpbeam.simulate(agreed, values, slice={"channel": "beta"})
     folder = tmp_path / "demo-output"
     (folder / "reports").mkdir(parents=True)
     shutil.copy(REPOSITORY / "ldpbeam" / "cli" / "demo.yaml", folder / "collection.yaml")
-    write_reports("batch", folder / "reports" / "epoch-000000.pb", [reports])
+    write_reports("batch", folder / "reports" / "epoch-000000.pb", as_sent(agreed, reports))
     monkeypatch.chdir(tmp_path)
     printed = printed_by(source, {"__name__": "__main__"})
-    wanted = ldpbeam.estimate(agreed, reports).to_pylist()
-    columns = ("epoch", "label", "estimate", "ci_low", "ci_high")
+    wanted = ldpbeam.estimate(agreed, reports, by_slice=True).to_pylist()
+    for row in wanted:
+        channel = row["slice_channel"]
+        row["slice"] = {} if channel is None else {"channel": channel}
+    columns = ("epoch", "slice", "label", "estimate", "ci_low", "ci_high")
     assert printed.splitlines() == [" ".join(str(row[name]) for name in columns) for row in wanted]
 
 
