@@ -37,7 +37,7 @@ FAULTS = (
     Fault("memo-lost-by-chance", "permanent answers that are lost in one report of 60", Check.MEMO, 2_000),
     Fault("memo-lost-400", "permanent answers that are lost in every 400th report", Check.MEMO, 30_000),
     Fault("memo-of-few-values", "permanent answers of the last sixteen values only", Check.MEMO, 2_000),
-    Fault("memo-of-a-slice", "permanent answers that start anew in each slice", Check.MEMO, 2_000),
+    Fault("memo-of-a-slice", "permanent answers that start anew in each slice", Check.SEQUENCE_MATCH, 2_000),
     Fault("memo-shared", "permanent answers that two collections share", Check.COLLECTIONS, 2_000),
     Fault("replay-20", "every 20th payload is the last one again, under a new id", Check.REPLAY, 2_000),
     Fault("replay-two-ago", "every 20th payload is the one before the last again", Check.REPLAY, 2_000),
