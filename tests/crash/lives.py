@@ -1,7 +1,8 @@
 """The lives of a device: what it was asked for, what left it, and what must hold of that whatever stopped it.
 
 The protocol is dBitFlipPM about all of its buckets: a report is the permanent response itself, as it is, so a
-second draw is seen at once.
+second draw is seen at once. There are so many buckets that a device which derives its responses keeps no report
+but draws it again. The slice changes from epoch to epoch, and from life to life within an epoch.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.slices import Slices
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
 from tests.crash.recorder import Said, mark
 from tests.narrow import present
 
-BUCKETS = 48
+BUCKETS = 2048
 COLLECTION = Collection(
     "x",
     1,
@@ -33,7 +35,9 @@ COLLECTION = Collection(
     "dbitflip_pm",
     Parameters(epsilon_longitudinal=1.0, d=BUCKETS),
     Epochs(3600, 0, 1 << 20),
+    slices=Slices.of({"channel": ["release", "beta"]}),
 )
+SLICES = COLLECTION.slices.combinations
 
 
 PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
@@ -41,13 +45,15 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 
 
 class Living:
-    """A device of the client."""
+    """A device of the client; ``step`` is another number for each life."""
 
-    def __init__(self, folder: Path, memo: Any) -> None:
+    def __init__(self, folder: Path, memo: Any, step: int = 0) -> None:
         self._device = Device.open(COLLECTION, folder, memo=memo, outbox=4096)
+        self._step = step
 
     def report(self, value: int, epoch: int) -> bytes:
-        return present(self._device.report(value, epoch))
+        slice_ = SLICES[(epoch + self._step) % len(SLICES)]
+        return present(self._device.report(value, epoch, slice=dict(slice_)))
 
     def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox
@@ -155,7 +161,7 @@ def first_life(folder: Path, kind: str) -> None:
 def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., None] | None = mark) -> Record:
     """From the newest epoch on, with another value first: all that was seen must be seen again."""
     record = Record.of(said, tell)
-    device = Living(folder / "device", kind)
+    device = Living(folder / "device", kind, step=1 + len(said))
     record.hand_out(device)
     newest = record.newest
     record.ask(device, 5, newest)

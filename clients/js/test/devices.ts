@@ -1,5 +1,6 @@
 /** Devices for tests. */
 
+import type { Dimension } from "../src/definition.js";
 import { Device, type DeviceOptions } from "../src/device.js";
 import { newState, type State } from "../src/state.js";
 import { MemoryStore, type Store } from "../src/store.js";
@@ -29,8 +30,8 @@ export const ORIGIN = 1_767_225_600;
 export const HOUR = 3600;
 
 /** A device of a vector's collection, with a thousand epochs of an hour from ORIGIN on. */
-export async function open(name: string, store: Store, options: DeviceOptions = {}): Promise<Device> {
-  const definition = definitionOf(name);
+export async function open(name: string, store: Store, options: DeviceOptions = {}, slices?: Dimension[]): Promise<Device> {
+  const definition = { ...definitionOf(name), slices };
   definition.epochs = { length_seconds: HOUR, origin_seconds: ORIGIN, count: 1000 };
   return Device.open(definition, store, options);
 }

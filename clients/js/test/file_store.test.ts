@@ -456,6 +456,22 @@ test("40 kills: no epoch has two reports, none that was seen is forgotten", { ti
   assert.equal(secret.length, 32);
 });
 
+test("kills while the slice changes: one permanent answer in all slices", { timeout: 60_000 }, async (t) => {
+  const folder = folderOf(t);
+  const seen = new Map<number, string>();
+  for (let kill = 0; kill < 6; kill++) {
+    const { child, lines, printed, ended } = start(t, folder, "dbitflip_pm:5", Math.max(0, ...seen.keys()));
+    await Promise.race([printed, ended]);
+    await new Promise((resume) => setTimeout(resume, 10 * kill));
+    child.kill("SIGKILL");
+    await ended;
+    merge(seen, lines);
+  }
+  const reports = [...seen.values()];
+  assert.equal(new Set(reports.map((report) => report.slice(-8))).size, 1, "length and bytes of the payload");
+  assert.equal(new Set(reports.map((report) => report.slice(0, 18))).size, 2);
+});
+
 test("three processes with different values: one report per epoch", { timeout: 120_000 }, async (t) => {
   const folder = folderOf(t);
   const all = [1, 2, 3].map((value) => start(t, folder, `grr:${value}`, 0));

@@ -8,12 +8,13 @@ import { open, stateOf } from "./devices.js";
 const [folder, what, first] = process.argv.slice(2);
 const [name, fixed] = what.split(":");
 const store = new FileStore(folder);
-const device = await open(name, store, { outbox: 4 });
+const labels = ["release", "beta"];
+const device = await open(name, store, { outbox: 4 }, [{ name: "channel", labels }]);
 for (let epoch = Number(first); epoch < 1000; ) {
-  // The value changes with the process, so that a second draw would show.
+  // Value and slice change with the process, so that a second draw, or another digest, would show.
   const value = fixed === undefined ? (epoch * 7 + process.pid) % 11 : Number(fixed);
   try {
-    const report = toHex(await device.report(value, epoch));
+    const report = toHex(await device.report(value, epoch, { channel: labels[(epoch + process.pid) % 2] }));
     process.stdout.write(`${JSON.stringify({ epoch, report })}\n`);
     epoch++;
   } catch (error) {
