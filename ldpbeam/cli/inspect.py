@@ -159,10 +159,13 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
 
 def _about(digest: int, epoch: int, collections: dict[int, Collection]) -> str:
     from ldpbeam.collection.collection import digest_hex
+    from ldpbeam.collection.slices import slice_text
 
     known = collections.get(digest)
     name = known.name if known else "unknown collection"
-    return f"{name} ({digest_hex(digest)}), epoch {epoch}"
+    slice_ = known.slice_digests.get(digest) if known else None
+    said = f", {slice_text(slice_)}" if slice_ else ""
+    return f"{name} ({digest_hex(digest)}), epoch {epoch}{said}"
 
 
 def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> str:

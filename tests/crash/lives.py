@@ -1,8 +1,8 @@
 """The lives of a device: what it was asked for, what left it, and what must hold of that whatever stopped it.
 
 The protocol is dBitFlipPM about all of its buckets: a report is the permanent response itself, as it is, so a
-second draw is seen at once. There are so many buckets that a device which derives its responses keeps no report
-but draws it again. The slice changes from epoch to epoch, and from life to life within an epoch.
+second draw is seen at once. With so many buckets a device that derives its responses draws its last report
+again when it is asked for it. The slice changes from epoch to epoch, and from life to life within an epoch.
 """
 
 from __future__ import annotations

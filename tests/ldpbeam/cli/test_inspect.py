@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ import pytest
 from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.cli.run import run_over_files
 from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
+from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.slices import NO_SLICES
 from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.records.file_views import view_of
+from ldpbeam.wire.codec import framed
 from tests.narrow import present
 
 YAML = """\
@@ -125,3 +129,17 @@ def test_reports_and_rejects_are_decoded_as_before(base: Path) -> None:
     lines = list(inspect_lines(base / "sim" / "reports", [base / "screens.yaml"], 3))
     assert "400 reports, screens" in lines[0]
     assert any("broken.pb" in line for line in inspect_lines(base / "out" / "rejects", [], 3))
+
+
+def test_the_slice_of_a_report_is_shown_with_its_labels(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(YAML + "slices: {channel: [beta, release], country: ['Ö, =', other]}\n")
+    sliced = load_collection(tmp_path / "c.yaml")
+    messages = [
+        Device.ephemeral(replace(sliced, slices=NO_SLICES)).report("home", 0),
+        Device.ephemeral(sliced).report("home", 1, slice={"country": "Ö, =", "channel": "beta"}),
+    ]
+    (tmp_path / "reports.pb").write_bytes(b"".join(map(framed, map(present, messages))))
+    whole, one = inspect_lines(tmp_path / "reports.pb", [tmp_path / "c.yaml"], 3)
+    assert f"screens ({sliced.digest_hex}), epoch 0, id " in whole
+    assert "), epoch 1, channel=beta, country=Ö, =, id " in one
+    assert "supports 1 of 3 values" in one
