@@ -32,18 +32,16 @@ RELEASE, BETA = {"channel": "release"}, {"channel": "beta"}
 Law = dict[Any, Fraction]
 
 
-def law_of(asked: Collection, values: tuple[int, ...], said: list[Any], *, anew: bool = False) -> Law:
-    """Of the payloads of two epochs; of a device that starts anew in the second one, if it is to."""
+def law_of(asked: Collection, values: tuple[int, ...], said: list[Any]) -> Law:
+    """Of the payloads of two epochs."""
 
     def life(source: Any) -> Any:
-        sent = []
+        draws, ideal = DerivedDraws(asked, bytes(32)), Ideal(source)
+        draws._derivation = ideal  # type: ignore[assignment]
+        once: Any = DerivedRandomness(ideal, Purpose.ONCE, 0, 0)  # type: ignore[arg-type]
+        draws._memo = asked.protocol.device.new_memo(once)
+        device, sent = Device(asked, MemoryStorage(), draws, Policy(), 0), []
         for epoch, (value, slice_) in enumerate(zip(values, said, strict=True)):
-            if epoch == 0 or anew:
-                draws, ideal = DerivedDraws(asked, bytes(32)), Ideal(source)
-                draws._derivation = ideal  # type: ignore[assignment]
-                once: Any = DerivedRandomness(ideal, Purpose.ONCE, 0, 0)  # type: ignore[arg-type]
-                draws._memo = asked.protocol.device.new_memo(once)
-                device = Device(asked, MemoryStorage(), draws, Policy(), 0)
             report = parsed(device.report(value, epoch, slice=slice_))
             assert report.digest == asked.slice_digest(asked.slices.of_device(slice_))
             sent.append(report.payload)
@@ -70,12 +68,3 @@ def test_two_epochs_have_one_law_in_all_slices_and_lose_what_the_base_states(set
     assert worst_loss(laws) <= any_loss(base.protocol, 2)[0]
     if isinstance(losses, OneProtocolLosses):
         assert worst_loss([laws[0], laws[-1]]) <= losses.constant(2)
-
-
-def test_a_device_that_starts_anew_in_a_slice_would_lose_more() -> None:
-    (base,) = (collection(s) for s in SMALL if str(s) == "l_grr-k2-exact")
-    asked, losses = replace(base, slices=SLICES), base.protocol.losses
-    assert isinstance(losses, OneProtocolLosses)
-    laws = [law_of(asked, (value, value), [RELEASE, BETA], anew=True) for value in range(2)]
-    assert laws[0] != law_of(base, (0, 0), [None, None])
-    assert worst_loss(laws) > losses.constant(2)
