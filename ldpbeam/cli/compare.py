@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +12,26 @@ import click
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import (
     TextOption,
+    by_slice_option,
     collections_option,
     drawn_anew_option,
     named_span,
+    slice_option,
     weight_option,
 )
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
+from ldpbeam.collection.slices import slice_text
 from ldpbeam.errors import UsageError
 from ldpbeam.text import plural
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import ReadHistory, Side
+    from ldpbeam.arrays import Ints
+    from ldpbeam.cli.shared.compare_values import Cases, Compared
+    from ldpbeam.cli.shared.histories import Known, ReadHistory, Side
     from ldpbeam.collection.collection import Collection
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import Choice, History, Part
+    from ldpbeam.over_time.results import Choice, Part
     from ldpbeam.over_time.weighted_sums import Weight
 
     Epochs = tuple[int, int]
@@ -58,10 +62,49 @@ class _CompareOptions:
     group_file: Path | None
     drawn_anew: DrawnAnew | None
     weight: Weight
+    slice_: Mapping[str, str]
+    against_slice: Mapping[str, str]
+    by_slice: str | None
     false_discoveries: float | None
     chosen: tuple[str, ...]  # labels or numbers of values, or names of groups; empty for all
     limit: int
     output: Path | None
+
+    def require_together(self, a: Path, b: Path | None) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.chosen and self.false_discoveries is not None:
+            raise _usage(
+                "--false-discoveries is for all values together, --value for those that it names",
+                "Leave one of them out.",
+            )
+        if self.by is not None and (b or self.epochs or self.against):
+            raise _usage(
+                "--by says which epochs of A are compared", "Leave out --by, or B and the epochs.", a
+            )
+        if self.against_slice:
+            self._require_slices(a, b)
+        elif self.by_slice is not None:
+            raise _usage("--by-slice is for two slices", "Add --slice and --against-slice.", a)
+        elif b is None and (self.epochs is None) != (self.against is None):
+            raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
+
+    def _require_slices(self, a: Path, b: Path | None) -> None:
+        """Raise UsageError for two slices that can have devices in common, or options that are for others."""
+        others = {"B": b, "--against": self.against, "--by": self.by, "--drawn-anew": self.drawn_anew}
+        unfit = [name for name, value in others.items() if value]
+        if unfit:
+            raise _usage(
+                f"two slices are compared over the same epochs of one run, for which {unfit[0]} says nothing",
+                f"Leave out {unfit[0]}; --epochs is for both slices.",
+                a,
+            )
+        if all(self.slice_.get(name, label) == label for name, label in self.against_slice.items()):
+            one, other = (slice_text(tuple(each.items())) for each in (self.slice_, self.against_slice))
+            raise _usage(
+                f"the slices {one} and {other} can have devices in common",
+                "Compare two labels of one dimension.",
+                a,
+            )
 
 
 @click.command(cls=PrintingCommand)
@@ -90,6 +133,12 @@ class _CompareOptions:
 @group_option
 @drawn_anew_option
 @weight_option
+@slice_option("Compare the results of this slice alone, which has")
+@slice_option(
+    "Compare --slice with this slice over the same epochs: how much higher values are in --slice. It has",
+    "--against-slice",
+)
+@by_slice_option("Compare the two slices within each label of this further dimension, all at one rate.")
 @click.option(
     "--false-discoveries",
     type=click.FloatRange(0, 1, min_open=True),
@@ -110,9 +159,7 @@ class _CompareOptions:
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
 )
-def compare(  # noqa: PLR0912, PLR0915 - the options of a command
-    a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any
-) -> None:
+def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any) -> None:
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
@@ -123,72 +170,39 @@ def compare(  # noqa: PLR0912, PLR0915 - the options of a command
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
 
+    With --against-slice two slices of A are compared over the same epochs, all or those of --epochs. Their
+    devices stand for all of their kind: what they hold by chance is in the errors.
+
     Of a collection with hash_family interval the mean and the quartiles are compared: of two epochs, or of
     several, fitted once. A quartile at a declared atom is compared by the shares before and after it.
     """
-    from ldpbeam.cli.shared.histories import (
-        Side,
-        documents,
-        known_collections,
-        read_histories,
-        require_suffix,
-        write_tables,
-    )
+    from ldpbeam.cli.shared.histories import documents, known_collections, require_suffix, write_tables
 
     which = _CompareOptions(**asked)
-    output = which.output
-    if which.chosen and which.false_discoveries is not None:
-        raise _usage(
-            "--false-discoveries is for all values together, --value for those that it names",
-            "Leave one of them out.",
-        )
-    if which.by is not None and (b or which.epochs or which.against):
-        raise _usage("--by says which epochs of A are compared", "Leave out --by, or B and the epochs.", a)
-    require_suffix(output)
-    # Only what is compared is read: of a large domain an epoch takes much memory.
-    known = known_collections(a, collection_files)
-    folder, histories = read_histories(known, a, _chosen(which, alone=b is None))
-    newest = _one(histories, which, which.attribute, which.epochs, a)
-    if which.by is not None:
-        before, after = _last_periods(newest, which.by, a)
-        which = replace(which, epochs=before, against=after)
-    first = Side(folder, newest, which.epochs, a)
-    distributions, key = first.read.collection.is_distribution, first.read.history.key
-    if distributions:
-        _require_quartiles(first.read.collection, which, a)
-    if b is None and (which.epochs is None) != (which.against is None):
-        raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
-    second = None
-    if b is not None:
-        known = known_collections(b, collection_files)
-        folder, histories = read_histories(known, b, _within_some(which.against))
-        second = Side(folder, _one(histories, which, key.attribute, which.against, b), which.against, b)
-    elif which.against is not None:
-        second = Side(folder, _one(histories, which, key.attribute, which.against, a), which.against, a)
-    if distributions:
+    which.require_together(a, b)
+    require_suffix(which.output)
+    known = known_collections(a, collection_files, by_slice=bool(which.slice_))
+    cases: Cases = _slices(a, known, which) if which.against_slice else {}
+    if not cases:
+        other = known if b is None else known_collections(b, collection_files, by_slice=bool(which.slice_))
+        cases = {"": _sides(a, b, (known, other), which)}
+    collection = next(iter(cases.values()))[0].read.collection
+    if collection.is_distribution:
         from ldpbeam.cli.shared.compare_distributions import compare_distributions
 
-        compare_distributions(first, second, which.weight, output)
+        _require_quartiles(collection, which, a)
+        compare_distributions(cases, which.by_slice, which.weight, which.output)
         return
-    if b is None and second is not None and second.read.history.key.digest == key.digest:
-        second = None  # two sets of epochs of one run and version
-    kind = "values" if which.group_file is None else "groups"
-    if which.group_file is not None:
-        first = first._replace(read=history_of_groups(first.read, which.group_file))
-        if second is not None:
-            groups = history_of_groups(second.read, which.group_file, remark=False)
-            second = second._replace(read=groups)
-    history = first.read.history
-    comparison, words = _compared(first, second, which)
-    table = _table(history, comparison, kind)
-    places = list(dict.fromkeys(_place(history, one, kind, a) for one in which.chosen))
+    compared, words = _compared(cases, which)
+    key = compared.history.key
     say(f"{key.collection}: {words}")
-    answer = _of_chosen(history, comparison, places, kind) if places else None
-    if answer is None:
-        answer = _of_all(history, comparison, which, kind)
-    if output is not None:
-        write_tables([table], output)
-        say(f"all {kind} in {output}")
+    if which.chosen:
+        answer = compared.say_chosen(which.chosen, a)
+    else:
+        answer = compared.say_all(which.false_discoveries or _RATE, which.limit)
+    if which.output is not None:
+        write_tables([compared.table()], which.output)
+        say(f"all {compared.kind} in {which.output}")
     if mode() is Mode.JSON:  # a million rows are a gigabyte as documents
         deliver(
             {
@@ -197,9 +211,76 @@ def compare(  # noqa: PLR0912, PLR0915 - the options of a command
                 "compared": words,
                 "weight": which.weight,
                 **answer,
-                "rows": documents(table),
+                "rows": documents(compared.table()),
             }
         )
+
+
+def _sides(
+    a: Path, b: Path | None, known: tuple[Known, Known], which: _CompareOptions
+) -> tuple[Side, Side | None]:
+    """What is compared; without a second side the last two epochs."""
+    from ldpbeam.cli.shared.histories import Side, read_histories
+
+    # Only what is compared is read: of a large domain an epoch takes much memory.
+    folder, histories = read_histories(known[0], a, _chosen(which, alone=b is None), which.slice_)
+    read, epochs, against = (
+        _one(histories, which, which.attribute, which.epochs, a),
+        which.epochs,
+        which.against,
+    )
+    if which.by is not None:
+        epochs, against = _last_periods(read, which.by, a)
+    first, attribute = Side(folder, read, epochs, a), read.history.key.attribute
+    if b is not None:
+        folder, histories = read_histories(known[1], b, _within_some(against), which.slice_)
+        return first, Side(folder, _one(histories, which, attribute, against, b), against, b)
+    if against is None:
+        return first, None
+    return first, Side(folder, _one(histories, which, attribute, against, a), against, a)
+
+
+def _slices(a: Path, known: Known, which: _CompareOptions) -> Cases:
+    """The two slices within each label of a dimension, over the epochs in which both have results."""
+    import numpy as np
+
+    from ldpbeam.cli.shared.histories import Side, read_histories
+    from ldpbeam.over_time.slice_results import labels_in
+
+    by, cases, choice = which.by_slice, dict[str, tuple[Side, Side | None]](), _within_some(which.epochs)
+    for label in ("",) if by is None else labels_in(a, by, which.slice_):
+        sides = []
+        for slice_ in (which.against_slice, which.slice_):
+            folder, histories = read_histories(known, a, choice, {**slice_, **({by: label} if by else {})})
+            read = _one(histories, which, which.attribute, which.epochs, a)
+            sides.append(Side(folder, read, which.epochs, a))
+        one, other = map(_usable, sides)
+        both, lost = np.intersect1d(one, other), np.setxor1d(one, other)
+        if lost.size or not both.size:
+            complain(
+                f"{a}: {f'{by}={label}: ' if by else ''}both slices have results in "
+                f"{plural(both.size, 'epoch')}; {lost.size:,} in which one alone has them are left out. "
+                "[W-RESULTS-EPOCHS]"
+            )
+        if both.size:
+            cases[label] = sides[0].at(both), sides[1].at(both)
+    if not cases:
+        raise _usage("there is no epoch in which both slices have results", "Compare larger slices.", a)
+    return cases
+
+
+def _usable(side: Side) -> Ints:
+    """The epochs of a side that have results."""
+    import numpy as np
+
+    series = side.read.history.series
+    rows = True if side.span is None else _within(series.epochs, side.span, side.place)
+    if side.read.collection.is_distribution:
+        from ldpbeam.cli.shared.compare_distributions import known_epochs
+
+        return np.array(known_epochs(side), np.int64)
+    known = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
+    return series.epochs[known & rows]
 
 
 def _require_quartiles(collection: Collection, which: _CompareOptions, where: Path) -> None:
@@ -218,69 +299,6 @@ def _require_quartiles(collection: Collection, which: _CompareOptions, where: Pa
             f"Leave out {unfit[0]}.",
             where,
         )
-
-
-def _of_all(history: History, comparison: Comparison, which: _CompareOptions, kind: str) -> dict[str, Any]:
-    """Say which of all values changed, the clearest first; gives the same for programs."""
-    rate = _RATE if which.false_discoveries is None else which.false_discoveries
-    moved = comparison.moved(rate).tolist()
-    say(f"{len(moved):,} of {len(history.values):,} {kind} changed (false-discovery rate {rate:.4g})")
-    for place in moved[: which.limit]:
-        say(f"  {_mover(history, comparison, place)}")
-    return {"false_discoveries": rate, "changed": [_named(history, place, kind) for place in moved]}
-
-
-def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], kind: str) -> dict[str, Any]:
-    """Say of each value that was asked for whether it changed; gives the same for programs."""
-    from ldpbeam.cli.shared.histories import finite
-    from ldpbeam.over_time.compare import chosen_changes
-
-    changes = chosen_changes(comparison, places)
-    for one in changes:
-        before, after = (float(end.estimate[one.place]) for end in (comparison.before, comparison.after))
-        verdict = "changed" if one.clear else "no change is clear"
-        say(
-            f"  {_shown(history, one.place)}: {verdict}: {one.change:+.4g} "
-            f"({one.low:+.4g} .. {one.high:+.4g}), from {before:.4g} to {after:.4g}, p = {one.p_value:.3g}"
-        )
-    what = kind.removesuffix("s")
-    if len(changes) == 1:
-        rate = "The interval and the verdict have a false-alarm rate of 5 %"
-    else:
-        rate = f"All {len(changes)} intervals and verdicts together have a false-alarm rate of 5 %"
-    say(f"p is of that {what} alone, not adjusted for any other. {rate},")
-    say(f"where the {what} was chosen before the results were seen.")
-    return {
-        "chosen": [
-            {
-                kind.removesuffix("s"): _named(history, one.place, kind),
-                "change": finite(one.change),
-                "low": finite(one.low),
-                "high": finite(one.high),
-                "p_value": one.p_value,
-                "changed": one.clear,
-            }
-            for one in changes
-        ]
-    }
-
-
-def _place(history: History, typed: str, kind: str, where: Path) -> int:
-    """The place of a value by its label, else by its number; of a group by its name."""
-    if typed in history.labels:
-        return history.labels.index(typed)
-    numbers = [] if kind == "groups" else [str(value) for value in history.values]
-    if typed in numbers:
-        return numbers.index(typed)
-    near = get_close_matches(typed, history.labels, 1)
-    hint = f"Did you mean {near[0]}?" if near else f"The first are: {', '.join(history.labels[:5])}."
-    raise _usage(f"there is no {kind.removesuffix('s')} {typed!r} to compare", hint, where)
-
-
-def _shown(history: History, place: int) -> str:
-    """A value for people: its label, or its number as a number."""
-    value, label = str(history.values[place]), history.labels[place]
-    return label if label != value else f"value {value}"
 
 
 def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
@@ -372,25 +390,51 @@ def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
     return parts[begin:]
 
 
-def _compared(first: Side, second: Side | None, which: _CompareOptions) -> tuple[Comparison, str]:
+def _compared(cases: Cases, which: _CompareOptions) -> tuple[Compared, str]:
     """What changed, and a line on what was compared."""
+    from ldpbeam.cli.shared.compare_values import Compared, wording, words_of_slices
+    from ldpbeam.over_time.compare import pooled
     from ldpbeam.over_time.weighted_sums import weight_in_words
 
-    found, words = _of_one(first, which) if second is None else _of_two(first, second, which)
-    return found, words + weight_in_words(which.weight, found.before.epochs, found.after.epochs)
+    parts: dict[str, Comparison] = {}
+    words = ""
+    for label, (first, second) in cases.items():
+        one_run = second is None or (
+            second.folder is first.folder and second.read.history.key == first.read.history.key
+        )
+        history = _prepared(first.read, which, remark=not parts)
+        if second is None or one_run:
+            parts[label], words = _of_one(first._replace(read=history), second, which)
+        else:
+            other = second._replace(read=_prepared(second.read, which, remark=False))
+            parts[label], words = _of_two(first._replace(read=history), other, which)
+    found = pooled(list(parts.values()))
+    words += weight_in_words(which.weight, found.before.epochs, found.after.epochs)
+    if which.against_slice:
+        words = words_of_slices(cases, which.by_slice, which.weight)
+    elif which.slice_:
+        words = f"{slice_text(tuple(which.slice_.items()))}, {words}"
+    kind = "values" if which.group_file is None else "groups"
+    return Compared(history.history, kind, found, which.by_slice, tuple(parts), wording(cases)), words
 
 
-def _of_one(first: Side, which: _CompareOptions) -> tuple[Comparison, str]:
+def _prepared(read: ReadHistory, which: _CompareOptions, *, remark: bool) -> ReadHistory:
+    """The attribute as it is compared: by groups, and of slices with the errors of a sample."""
+    sampled = bool(which.against_slice)
+    if which.group_file is not None:
+        return history_of_groups(read, which.group_file, remark=remark, sampled=sampled)
+    return read.of_sample if sampled else read
+
+
+def _of_one(first: Side, second: Side | None, which: _CompareOptions) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
-    import numpy as np
 
     from ldpbeam.over_time.compare import compare_epochs
 
     series, epochs, where = first.read.history.series, first.span, first.place
-    against = which.against
+    against = None if second is None else second.span
     if epochs is None or against is None:
-        some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
-        usable = series.epochs[some].tolist()
+        usable = _usable(first).tolist()
         if len(usable) < 2:
             raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
         epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
@@ -424,7 +468,7 @@ def _of_two(first: Side, second: Side, which: _CompareOptions) -> tuple[Comparis
         rows.append(series if span is None else series.rows(_within(series.epochs, span, place)))
     compared, errors = f"{first.words} against {second.words}", first.read.errors
     asked = which.drawn_anew, which.weight
-    # Devices keep their memos from run to run, but not from version to version.
+    # Devices keep their memos from run to run, but not from version to version. Slices share their epochs.
     same = first.read.history.key.digest == second.read.history.key.digest
     joined = together(*rows) if same else None
     if joined is not None:
@@ -448,45 +492,3 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
             f"compared is what there is: {some}. [W-RESULTS-EPOCHS]"
         )
     return chosen
-
-
-def _named(history: History, place: int, kind: str) -> int | str:
-    return history.labels[place] if kind == "groups" else int(history.values[place])
-
-
-def _table(history: History, comparison: Comparison, kind: str) -> Any:
-    import pyarrow as pa
-
-    from ldpbeam.tables import numbers
-
-    k = len(history.values)
-    named: dict[str, Any] = {"group": list(history.labels)}
-    if kind == "values":
-        named = {"value": pa.array(history.values, pa.int64()), "label": list(history.labels)}
-    return pa.table(
-        {
-            "collection": [history.key.collection] * k,
-            "attribute": [history.key.attribute] * k,
-            **named,
-            "before": numbers(comparison.before.estimate),
-            "before_std_error": numbers(comparison.before.std_error),
-            "after": numbers(comparison.after.estimate),
-            "after_std_error": numbers(comparison.after.std_error),
-            "change": numbers(comparison.change),
-            "std_error": numbers(comparison.std_error),
-            "p_value": numbers(comparison.p_value),
-            "adjusted": numbers(comparison.adjusted),
-        }
-    )
-
-
-def _mover(history: History, comparison: Comparison, place: int) -> str:
-    from ldpbeam.estimates import CONFIDENCE
-    from ldpbeam.over_time.significance import normal_limit
-
-    change = float(comparison.change[place])
-    half = normal_limit(CONFIDENCE) * float(comparison.std_error[place])
-    return (
-        f"{_shown(history, place)} {'rose' if change > 0 else 'fell'} by {abs(change):.4g} ± {half:.2g} "
-        f"(95 %), from {comparison.before.estimate[place]:.4g} to {comparison.after.estimate[place]:.4g}"
-    )

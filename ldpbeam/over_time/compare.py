@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -85,6 +85,20 @@ def compare_epochs(
     change = difference(series, after, before, errors, rate, weight)
     first, second = (mean(series.rows(which), errors, rate, weight) for which in (before, after))
     return _tested(first, second, change.estimate, change.std_error)
+
+
+def pooled(comparisons: Sequence[Comparison]) -> Comparison:
+    """All values of all comparisons, one behind the other, tested together."""
+
+    def side(parts: Sequence[Combined]) -> Combined:
+        return Combined(*(np.concatenate([getattr(one, x.name) for one in parts]) for x in fields(Combined)))
+
+    return _tested(
+        side([one.before for one in comparisons]),
+        side([one.after for one in comparisons]),
+        np.concatenate([one.change for one in comparisons]),
+        np.concatenate([one.std_error for one in comparisons]),
+    )
 
 
 def of_sample(series: AnySeries, estimator: PartEstimator) -> AnySeries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,4 +66,8 @@ def fit_period(
     # parts of the variance of the total, 1 on average: errors that repeat themselves add up, those of
     # independent epochs add up squared.
     times = sum(map(sqrt, parts)) ** 2 / len(parts)
-    return estimator.distribution.curve_of_epochs(total, times, estimator.atoms, sampled=estimator.is_sample)
+    fit = estimator.distribution.curve_of_epochs(total, times, estimator.atoms)
+    if not estimator.is_sample or estimator.protocol.guarantee.memoised_ratio is not None:
+        return fit  # what is memoised holds the values
+    values = times * fit.cumulative * (1 - fit.cumulative) / total.sum()
+    return replace(fit, std_error=np.sqrt(fit.std_error**2 + values))

@@ -67,6 +67,12 @@ def labels_in(folder: Path, dimension: str, others: _Chosen) -> tuple[str, ...]:
     Raises:
         UsageError: results have no such slices.
     """
+    if dimension in others:
+        raise UsageError(
+            "E-USAGE-OPTION",
+            f"--by-slice is for another dimension than {dimension}, which --slice names",
+            remedy="Leave one of them out.",
+        )
     dimensions = [one for slices in _slices_in(folder) for one in slices.dimensions if one.name == dimension]
     labels = tuple(dict.fromkeys(label for one in dimensions for label in one.labels))
     require_slice(folder, {**others, dimension: labels[0] if labels else "…"})

@@ -207,16 +207,13 @@ class DistributionEstimator(Estimator, ABC):
         """
 
     @abstractmethod
-    def curve_of_epochs(
-        self, counts: Floats, times: float, atoms: tuple[int, ...], *, sampled: bool
-    ) -> CumulativeCurve:
+    def curve_of_epochs(self, counts: Floats, times: float, atoms: tuple[int, ...]) -> CumulativeCurve:
         """The mean of the curves of several epochs, by one fit of their counts.
 
         Args:
             counts: the sum over the epochs, weighted so that each epoch counts alike.
             times: how many times as large the repeated part of the variance is as of independent devices.
             atoms: as of :meth:`estimate_with`.
-            sampled: whether the devices are a sample, so that their values repeat themselves in errors.
         """
 
     @abstractmethod

@@ -64,21 +64,15 @@ class IntervalEstimator(DistributionEstimator):
         own, other = self.symbol
         return _posterior(self.family, float(own), float(other), atoms)
 
-    def curve_of_epochs(
-        self, counts: Floats, times: float, atoms: tuple[int, ...], *, sampled: bool = False
-    ) -> CumulativeCurve:
+    def curve_of_epochs(self, counts: Floats, times: float, atoms: tuple[int, ...]) -> CumulativeCurve:
         """See :meth:`DistributionEstimator.curve_of_epochs`."""
-        return self.posterior(atoms).curve(counts, self.repeated(times, sampled=sampled))
+        return self.posterior(atoms).curve(counts, self.repeated(times))
 
-    def repeated(self, times: float, *, sampled: bool = False) -> Repeated | None:
-        """What repeats itself in reports of several epochs; None where devices keep nothing.
-
-        Of a sample without a memo the values themselves repeat: a permanent answer that is always true.
-        """
+    def repeated(self, times: float) -> Repeated | None:
+        """What repeats itself in reports of several epochs; None where devices keep nothing."""
         from ldpbeam.estimation.stretches import Repeated
 
-        kept = self.memoised or ((EVERYONE, 1 - EVERYONE) if sampled else None)
-        return None if kept is None else Repeated(times, *map(float, kept))
+        return None if self.memoised is None else Repeated(times, *map(float, self.memoised))
 
     def lasting_part_of_mean(self, cumulative: Floats, share: Fraction) -> float:
         """See :meth:`DistributionEstimator.lasting_part_of_mean`."""

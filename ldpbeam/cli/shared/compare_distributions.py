@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ldpbeam.cli.shared.compare_values import BETWEEN_SLICES, Wording, wording, words_of_slices
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.cli.shared.options import named_span
+from ldpbeam.collection.slices import COLUMN, slice_text
 from ldpbeam.errors import UsageError
 from ldpbeam.planning.quantity import points
 
 if TYPE_CHECKING:
+    from ldpbeam.cli.shared.compare_values import Cases
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.weighted_sums import Weight
@@ -21,15 +24,66 @@ if TYPE_CHECKING:
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
-def compare_distributions(first: Side, second: Side | None, weight: Weight, output: Path | None) -> None:
+class _Found(NamedTuple):
+    """What was compared, and what was found."""
+
+    words: str
+    mean: MeanChange | None
+    quartiles: list[QuartileChange]
+
+
+def compare_distributions(cases: Cases, by_slice: str | None, weight: Weight, output: Path | None) -> None:
     """Say whether the mean and which quartiles changed from the epochs of one side to those of the other."""
     from ldpbeam.cli.shared.histories import write_tables
+    from ldpbeam.sums.quartiles import QUARTILES
+
+    first = next(iter(cases.values()))[0]
+    key, domain, speech = first.read.history.key, first.read.domain, wording(cases)
+    verdicts = (len(QUARTILES) + (domain.labels is None)) * len(cases)  # texts have no mean
+    found = {label: _found(*sides, weight, verdicts) for label, sides in cases.items()}
+    (words, *_), *_ = found.values()
+    if speech is BETWEEN_SLICES:
+        words = words_of_slices(cases, by_slice, weight)
+    say(f"{key.collection}: {words}")
+    tables, documents = [], []
+    for label, (_, mean, changes) in found.items():
+        within = f"{by_slice}={label}: " if by_slice else ""
+        if mean is not None:
+            say(f"  {within}{_sentence_of_mean(mean, speech)}")
+        for change in changes:
+            say(f"  {within}{_sentence(change, domain, speech)}")
+        rows = [_row(change, domain) for change in changes]
+        row_of_mean = None if mean is None else _row_of_mean(mean)
+        documents.append({"mean": row_of_mean, "quartiles": rows})
+        table = _table(rows, row_of_mean)
+        if by_slice:
+            table = table.add_column(0, COLUMN + by_slice, [[label] * table.num_rows])
+        tables.append(table)
+    number = {3: "three", 4: "four"}.get(verdicts, verdicts)
+    say(f"All {number} verdicts together have a false-alarm rate of 5 %.")
+    if output is not None:
+        write_tables(tables, output)
+        say(f"all verdicts in {output}")
+    deliver(
+        {
+            "collection": key.collection,
+            "attribute": key.attribute,
+            "compared": words,
+            "weight": weight,
+            **({"labels": dict(zip(found, documents, strict=True))} if by_slice else documents[0]),
+        }
+    )
+
+
+def _found(first: Side, second: Side | None, weight: Weight, verdicts: int) -> _Found:
+    """The changes of one of the cases, whose verdicts share a false-alarm rate with so many in all."""
     from ldpbeam.over_time.weighted_sums import weight_in_words
     from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
-    from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
+    from ldpbeam.sums.quartiles import compare_means, compare_quartiles
 
-    history, domain, other = first.read.history, first.read.domain, second or first
-    one_memo = history.key.digest == other.read.history.key.digest
+    domain, other = first.read.domain, second or first
+    slices = other.folder.slice_ != first.folder.slice_
+    one_memo = first.read.history.key.digest == other.read.history.key.digest and not slices
     same = one_memo and first.place == other.place
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
@@ -44,21 +98,27 @@ def compare_distributions(first: Side, second: Side | None, weight: Weight, outp
                 "Name epochs for each side, none of them for both: --epochs A..B --against C..D.",
                 first.place,
             )
-    curves = [[curve for _, curve in side] for side in sides]
-    before, after = map(_curve_of_epochs, (first, other), curves, (weight, weight))
-    if history.labels != other.read.history.labels:
+    if first.read.history.labels != other.read.history.labels:
         raise _usage(
             "the two have different values, so their quartiles cannot be compared",
             "Compare collections with the same domain.",
             other.place,
         )
-    has_mean = domain.labels is None  # texts have none
-    verdicts = len(QUARTILES) + has_mean
-    changes, mean = compare_quartiles(before, after, domain.atoms, verdicts), None
-    if has_mean:
-        summaries = {place: read_summaries(place, {}) for place in {first.place, other.place}}
+    curves = [[curve for _, curve in side] for side in sides]
+    before, after = (
+        _curve_of_epochs(side, some, weight, sampled=slices)
+        for side, some in zip((first, other), curves, strict=True)
+    )
+    mean = None
+    if domain.labels is None:
         earlier, later = (
-            mean_of_epochs(side.read.collection, some, summaries[side.place], weight)
+            mean_of_epochs(
+                side.read.collection,
+                some,
+                read_summaries(side.place, side.folder.slice_),
+                weight,
+                sampled=slices,
+            )
             for side, some in zip((first, other), curves, strict=True)
         )
         mean = compare_means(earlier, later, verdicts, one_memo=one_memo)
@@ -66,28 +126,10 @@ def compare_distributions(first: Side, second: Side | None, weight: Weight, outp
         words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     else:
         words = f"{first.words} against {other.words}"
+    if first.folder.slice_:
+        words = f"{slice_text(tuple(first.folder.slice_.items()))}, {words}"
     words += weight_in_words(weight, *map(len, curves))
-    say(f"{history.key.collection}: {words}")
-    if mean is not None:
-        say(f"  {_sentence_of_mean(mean)}")
-    for change in changes:
-        say(f"  {_sentence(change, domain)}")
-    say(f"All {'four' if has_mean else 'three'} verdicts together have a false-alarm rate of 5 %.")
-    rows = [_row(change, domain) for change in changes]
-    row_of_mean = None if mean is None else _row_of_mean(mean)
-    if output is not None:
-        write_tables([_table(rows, row_of_mean)], output)
-        say(f"all verdicts in {output}")
-    deliver(
-        {
-            "collection": history.key.collection,
-            "attribute": history.key.attribute,
-            "compared": words,
-            "weight": weight,
-            "mean": row_of_mean,
-            "quartiles": rows,
-        }
-    )
+    return _Found(words, mean, compare_quartiles(before, after, domain.atoms, verdicts))
 
 
 def _curves(source: Side) -> list[tuple[int, Curve]]:
@@ -100,16 +142,23 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
-def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight) -> Curve:
+def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight, *, sampled: bool) -> Curve:
     """The curve of the epochs of a side."""
     from ldpbeam.cli.shared.histories import remark_no_counts
     from ldpbeam.over_time.period import EpochCounts
+    from ldpbeam.over_time.slice_results import table_folder
     from ldpbeam.sums.distribution import Curve, read_counts
 
-    counts = EpochCounts(read_counts(source.place, {}) if len(curves) > 1 else None)
-    curve = Curve.of_epochs(source.read.collection, curves, counts, weight)
-    remark_no_counts(source.place / "counts", counts.missing)
+    slice_ = source.folder.slice_
+    counts = EpochCounts(read_counts(source.place, slice_) if len(curves) > 1 else None)
+    curve = Curve.of_epochs(source.read.collection, curves, counts, weight, sampled=sampled)
+    remark_no_counts(table_folder(source.place, "counts", slice_), counts.missing)
     return curve
+
+
+def known_epochs(source: Side) -> list[int]:
+    """The epochs of a side that have a result."""
+    return [epoch for epoch, curve in _curves(source) if curve.known]
 
 
 def _known(source: Side) -> list[tuple[int, Curve]]:
@@ -124,17 +173,17 @@ def _named(epochs: list[int]) -> str:
     return f"epoch{'s' if len(epochs) > 1 else ''} {named_span((epochs[0], epochs[-1]))}"
 
 
-def _sentence_of_mean(change: MeanChange) -> str:
+def _sentence_of_mean(change: MeanChange, speech: Wording) -> str:
     """The mean for people, in as many places as three digits of its limits have."""
     digits = max(2 - floor(log10(change.half_width)), 0)
     before, after, half = (
         f"{x:.{digits}f}".replace("-", "−")
         for x in (change.before.mean, change.after.mean, change.half_width)
     )
-    verdict, by = "no change is clear:", f"{change.change:+.{digits}f}".replace("-", "−")
+    verdict, by = f"{speech.unclear}:", f"{change.change:+.{digits}f}".replace("-", "−")
     if change.clear:
-        verdict, by = "rose" if change.change > 0 else "fell", f"{abs(change.change):.{digits}f}"
-    return f"mean: {verdict} from {before} to {after}, by {by} ± {half}"
+        verdict, by = speech.mean[change.change < 0], f"{abs(change.change):.{digits}f}"
+    return f"mean: {verdict} {speech.ends.format(before=before, after=after)}, by {by} ± {half}"
 
 
 def _row_of_mean(change: MeanChange) -> dict[str, Any]:
@@ -164,31 +213,32 @@ def _table(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> Any:
     return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in names]))
 
 
-def _sentence(change: QuartileChange, domain: Domain) -> str:
+def _sentence(change: QuartileChange, domain: Domain, speech: Wording) -> str:
     def named(places: tuple[int, int, int]) -> str:
         middle, low, high = map(domain.label, places)
         return f"{middle} ({low} .. {high})"
 
-    ends = f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}"
-    several = "shares" if len(change.tested) > 1 else "share"
+    ends = speech.ends.format(before=named(change.before), after=named(change.after))
+    several = len(change.tested) > 1
+    places = " and up to ".join(domain.label(one.place) for one in change.tested)
     return (
-        f"{ends}; {_verdict(change)}: the {several} up to "
-        f"{' and up to '.join(domain.label(one.place) for one in change.tested)} changed by "
-        f"{' and '.join(map(_by, change.tested))}"
+        f"{_NAMES[change.share]}: {ends}; {_verdict(change, speech)}: the {'shares' if several else 'share'} "
+        f"up to {places} {speech.shares[several]} by {' and '.join(map(_by, change.tested))}"
     )
 
 
-def _verdict(change: QuartileChange) -> str:
+def _verdict(change: QuartileChange, speech: Wording) -> str:
     """What the shares that surely changed say of the values."""
     clear = [one.change for one in change.tested if one.clear]
     if not clear:
-        return "no change is clear"
+        return speech.unclear
+    more, less, nearer, farther = speech.values
     if max(clear) < 0:
-        return "values rose"
+        return more
     if min(clear) > 0:
-        return "values fell"
+        return less
     # Below an atom one way and above it the other.
-    return "values moved towards the atom" if clear[0] < 0 else "values moved away from the atom"
+    return nearer if clear[0] < 0 else farther
 
 
 def _by(one: ShareChange) -> str:

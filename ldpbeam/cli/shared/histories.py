@@ -6,18 +6,21 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import numpy as np
 
+from ldpbeam.arrays import Ints
 from ldpbeam.cli.shared.console import Mode, complain, mode
 from ldpbeam.cli.shared.options import named_span
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
+from ldpbeam.over_time.compare import of_sample
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
 from ldpbeam.over_time.slice_results import SLICES
@@ -40,6 +43,14 @@ class ReadHistory:
     def domain(self) -> Domain:
         return dict(self.collection.histograms)[self.history.key.attribute]
 
+    @property
+    def of_sample(self) -> ReadHistory:
+        """The same with the errors of devices that are a sample."""
+        place = [name for name, _ in self.collection.histograms].index(self.history.key.attribute)
+        series = of_sample(self.history.series, self.collection.estimators[place])
+        errors = errors_of(self.collection, sampled=True)[place]
+        return replace(self, history=replace(self.history, series=series), errors=errors)
+
 
 class Side(NamedTuple):
     folder: ResultsFolder
@@ -51,6 +62,14 @@ class Side(NamedTuple):
     def words(self) -> str:
         """The folder and its epochs, for people."""
         return f"{self.place} ({'all epochs' if self.span is None else f'epochs {named_span(self.span)}'})"
+
+    def at(self, epochs: Ints) -> Side:
+        """The same of some epochs alone."""
+        history, some = self.read.history, set(epochs.tolist())
+        series = history.series.rows(np.isin(history.series.epochs, epochs))
+        folder = replace(self.folder, parts=tuple(part for part in self.folder.parts if part.epoch in some))
+        read = replace(self.read, history=replace(history, series=series))
+        return Side(folder, read, None, self.place)
 
 
 Known = Mapping[str, Collection]

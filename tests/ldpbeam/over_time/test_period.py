@@ -99,5 +99,8 @@ def test_what_repeats_itself_is_not_averaged_away() -> None:
         epochs = [expected_counts(of, even, 100_000)] * 50
         one, fit = (fit_period(PartEstimator(of), some) for some in (epochs[:1], epochs))
         assert least < fit.std_error[K // 2] / one.std_error[K // 2] < most
+    # Of a sample the values repeat themselves: half of 100,000 devices may lie below.
+    drawn = fit_period(PartEstimator(kind("olh")).of_sample, epochs).std_error[K // 2]
+    assert drawn**2 == pytest.approx(0.25 / 100_000 + fit.std_error[K // 2] ** 2, rel=0.01)
     assert kind("olh").estimator.repeated(7) is None
     assert isinstance(kind().estimator.repeated(7), Repeated)
