@@ -130,7 +130,8 @@ def _found(collection: Collection, support: Support) -> AttributeHistogram:
         nothing = np.zeros(0, np.int64)
         return AttributeHistogram(support.reports, nothing, None, status=INSUFFICIENT)
     estimates = whole.estimate(support.counts, support.reports)
-    return AttributeHistogram(support.reports, estimates.support, estimates)
+    # The counts are in the digest of a result: supports of other texts may be the same.
+    return AttributeHistogram(support.reports, estimates.support, estimates, counts=support.counts)
 
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:

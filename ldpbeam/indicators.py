@@ -21,7 +21,9 @@ import numpy as np
 from ldpbeam.accounting import Account
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import Reason
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.forgery import Numbers, SupportedLaw
 from ldpbeam.support import Support
 
@@ -75,13 +77,14 @@ def indicators(
     """All that can be computed for one result."""
     results: list[Indicator] = []
     several = len(protocol.parts) > 1
-    cells = protocol.counter.seed_cells(support.counts, support.signs) if several else None
-    if cells is not None:
-        results += _seeds(*cells, None)
+    attributes = several and protocol.estimator.result is not Result.DISCOVERED
+    if several and isinstance(protocol, Sample):
+        cells = protocol.counter.seed_cells(support.counts, support.signs)
+        results += _seeds(*cells, None, protocol.device.weights)
     counted = protocol.counter.part_counts(support.counts, support.reports)
     signs = protocol.counter.part_signs(support.signs)
     for index, (part, (counts, reports), some) in enumerate(zip(protocol.parts, counted, signs, strict=True)):
-        results += _of_part(part, counts, some, reports, index if several else None)
+        results += _of_part(part, counts, some, reports, index if attributes else None)
     if account is not None:
         results += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
     level = FALSE_ALARM / max(len(results), 1)
@@ -97,6 +100,8 @@ def _of_part(
     cells = kind.counter.seed_cells(counts, signs)
     if cells is not None:
         results += _seeds(*cells, attribute)
+    if kind.estimator.result is Result.DISCOVERED:
+        return results  # nobody can look at all values that reports support
     support = kind.counter.support_counts(counts)
     results += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.counter.extremes is not None:
@@ -111,17 +116,18 @@ def _of_part(
     return results
 
 
-def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]:
-    """Pearson's χ² of equally likely cells; none where there are too few reports for two cells."""
+def _seeds(cells: Ints, factor: float, attribute: int | None, weights: Sequence[int] = ()) -> list[Indicator]:
+    """Pearson's χ² of cells, equally likely or by weights; none where reports are too few for two cells."""
     from scipy.special import gammaincc
 
     total, size = int(cells.sum()), int(cells.size)
-    groups = min(size, int(total / _LEAST_EXPECTED))
+    likely = np.array(weights or [1] * size)
+    groups = min(size, int(total * size * likely.min() / likely.sum() / _LEAST_EXPECTED))
     if groups < 2 or not factor:
         return []
     edges = np.arange(groups) * size // groups
     together = np.add.reduceat(cells, edges)
-    expected = total * np.diff([*edges, size]) / size
+    expected = total * np.add.reduceat(likely, edges) / likely.sum()
     freedom = groups - 1
     statistic = float((((together - expected) ** 2) / expected).sum()) / factor
     p_value = min(1.0, _SAFETY * float(gammaincc(freedom / 2, statistic / 2)))

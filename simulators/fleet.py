@@ -182,6 +182,8 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     if isinstance(held, wrong) or not np.iterable(held):
         raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
     if isinstance(collection.domain, StringDomain):
+        if isinstance(values, Index):  # of fingerprints
+            return np.asarray(held, np.int64)
         return _fingerprints(held, collection.domain)
     if collection.domain is not None:
         return _column(values, domains[0][1])

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import START, TextOption, epoch_option, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
+    from ldpbeam.cli.shared.domains import FoundStrings
     from ldpbeam.collection.domain import Domain
     from ldpbeam.planning.plan import Plan
 
@@ -32,6 +34,7 @@ _LEVEL = 2.0
 class _Answer:
     domain: Domain
     mean: bool
+    found: FoundStrings | None = None
 
 
 def _values(text: str) -> _Answer:
@@ -63,6 +66,14 @@ _VALUES_OPTION = TextOption("values", _values)
     "--values", type=_VALUES_OPTION, metavar="VALUES", help=f"The values that a device can hold: {_VALUES}."
 )
 @click.option("--domain", type=click.Path(path_type=Path), metavar="FILE", help=_DOMAIN)
+@click.option(
+    "--from",
+    "results",
+    type=click.Path(path_type=Path),
+    metavar="RESULTS",
+    help="In place of --values: strings that a run has found, and other. Devices, level, epoch and slices "
+    "are those of its collection where no option says them.",
+)
 @click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that report in an epoch.")
 @click.option(
     "--epsilon-longitudinal",
@@ -85,6 +96,7 @@ def init(  # noqa: PLR0913 - an argument for each option
     *,
     values: _Answer | None,
     domain: Path | None,
+    results: Path | None,
     devices: int | None,
     level: float | None,
     epoch: int,
@@ -103,24 +115,24 @@ def init(  # noqa: PLR0913 - an argument for each option
     The protocol is the one that ldpbeam plan recommends. ldpbeam plan takes more limits: for all reports of a
     device, for the error, for the bits of a report. FILE must not exist.
     """
-    from ldpbeam.cli.shared.domains import read_domain
     from ldpbeam.collection.epochs import duration
     from ldpbeam.collection.file import parse_collection
+    from ldpbeam.collection.slices import NO_SLICES
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
     from ldpbeam.planning.plan import make_plan
     from ldpbeam.planning.sentences import ROUND_NUMBERS, described, interval_words
-    from ldpbeam.protocols.estimator import Result
 
     if file.exists() or file.is_symlink():
         raise _exists(file)
-    if values and domain:
-        raise UsageError("E-USAGE-OPTION", "--values and --domain both say it", remedy="Leave one out.")
-    if domain:
-        named, result = read_domain(domain)
-        about = _Answer(named, mean=result is Result.MEAN)
-    else:
-        about = values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION)
+    about = _about(values, domain, results)
+    slices, comment = NO_SLICES, ""
+    if about.found:
+        searched, comment = about.found.collection, about.found.comment
+        devices, slices = devices or about.found.reports, searched.slices
+        level = level or searched.parameters.epsilon_longitudinal or searched.parameters.epsilon
+        if click.get_current_context().get_parameter_source("epoch") is ParameterSource.DEFAULT:
+            epoch = searched.epochs.length
     present = devices or _ask("--devices", "How many devices report in an epoch?", click.IntRange(1))
     if level is None:
         level = _ask(
@@ -137,8 +149,8 @@ def init(  # noqa: PLR0913 - an argument for each option
             "E-USAGE-OPTION", "no protocol keeps this level", remedy="Give a larger --epsilon-longitudinal."
         )
     began = next_midnight() if start is None else start
-    particulars = Particulars(name or file.stem, about.domain, duration(epoch), began)
-    text = collection_text(row, made.needs, particulars)
+    particulars = Particulars(name or file.stem, about.domain, duration(epoch), began, slices)
+    text = comment + collection_text(row, made.needs, particulars)
     collection = parse_collection(text, str(file))
     try:
         with file.open("x", encoding="utf-8") as target:
@@ -157,6 +169,25 @@ def init(  # noqa: PLR0913 - an argument for each option
     ]
     say("Next: what it promises, and a trial with simulated devices", *(f"  {line}" for line in following))
     deliver({"collection": str(file), "digest": collection.digest_hex, "next": following})
+
+
+def _about(values: _Answer | None, domain: Path | None, results: Path | None) -> _Answer:
+    """Which values a device can hold, as an option says it, or a person who is asked."""
+    from ldpbeam.cli.shared.domains import found_strings, read_domain
+    from ldpbeam.protocols.estimator import Result
+
+    if sum(map(bool, (values, domain, results))) > 1:
+        raise UsageError("E-USAGE-OPTION", "--values, --domain and --from each say it", remedy="Give one.")
+    if results:
+        found = found_strings(results)
+        return _Answer(found.domain, mean=False, found=found)
+    if domain:
+        named, result = read_domain(domain)
+        return _Answer(named, mean=result is Result.MEAN)
+    answer: _Answer = values or _ask(
+        "--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION
+    )
+    return answer
 
 
 def _exists(file: Path) -> UsageError:

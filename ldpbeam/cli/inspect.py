@@ -182,10 +182,14 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
 
 def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     """What the response says about each attribute that it speaks about."""
+    from ldpbeam.collection.string_domain import StringDomain
     from ldpbeam.protocols.contract import SupportProtocol
 
     protocol = collection.protocol
     for index, one in protocol.device.responses_by_attribute(response).items():
+        if isinstance(collection.domain, StringDomain):
+            yield f"prefix of {collection.domain.strings.lengths[index]} symbols: {one}"
+            continue
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"

@@ -178,7 +178,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
             done, where = simulate(collection, said, asked.out, **common), str(asked.out / "reports")
     say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
     for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
-        if part.labels is not None and domain.labels is None:
+        if part.labels is not None and domain.labels is None and domain.values is not None:
             of = f" of {name}" if name else ""
             say(
                 f"values{of}: not all are whole numbers 0 to {domain.size - 1}, so the distinct values are "

@@ -57,7 +57,7 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     advice: list[Advice] = []
     built = collection.protocol
     if collection.is_discovery:
-        return ()
+        return tuple(_about_hash(collection, built.parts[0], ""))
     asked = zip(collection.histograms, built.parts, part_estimators(built), strict=True)
     for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""

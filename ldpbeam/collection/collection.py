@@ -6,7 +6,7 @@ The digest travels in every report, so a report is only ever decoded with its ow
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -265,6 +265,12 @@ class Collection:
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
 
     @property
+    def asked(self) -> tuple[tuple[str, Domain, LocalProtocol[Any]], ...]:
+        """(attribute, domain, protocol) of each histogram; of texts the protocol of every prefix length."""
+        parts = self.protocol.parts[:1] if self.is_discovery else self.protocol.parts
+        return tuple((*one, part) for one, part in zip(self.histograms, parts, strict=True))
+
+    @property
     def is_discovery(self) -> bool:
         """Whether an epoch gives the frequencies of texts that it finds, and of no others."""
         return self.protocol.estimator.result is Result.DISCOVERED
@@ -273,6 +279,11 @@ class Collection:
     def is_distribution(self) -> bool:
         """Whether an epoch gives a distribution over ordered values, and no estimates of single ones."""
         return self.protocol.estimator.result is Result.DISTRIBUTION
+
+    @property
+    def has_summaries(self) -> bool:
+        """Whether an epoch says more than the rows of its values, in a table of summaries."""
+        return self.is_distribution or self.is_discovery
 
     @property
     def share(self) -> Fraction:
@@ -408,7 +419,8 @@ class Collection:
             **({"slices": self.slices.as_record()} if self.slices else {}),
             "result": built.estimator.result.value,
             "parameters": levels | built.resolved_parameters() | choices,
-            "domain_size": self.domain.size if self.domain else built.domain_size,
+            "domain_size": self.domain.values if self.domain else built.domain_size,
+            **({"strings": asdict(self.domain.strings)} if isinstance(self.domain, StringDomain) else {}),
             "payload_bits": built.device.payload_bits,
             "epoch": {
                 "length_seconds": self.epochs.length,
@@ -433,7 +445,9 @@ class Collection:
             },
             "leverage": [
                 {"attribute": name, **one}
-                for (name, _), one in zip(self.histograms, leverage_record(built), strict=True)
+                for (name, _), one in zip(
+                    self.histograms, leverage_record(built), strict=not self.is_discovery
+                )
             ],
         }
 

@@ -110,6 +110,15 @@ class Domain:
         )
 
     @property
+    def values(self) -> int | None:
+        """How many values there are; None where nobody lists them."""
+        return self.size
+
+    def __str__(self) -> str:
+        """The domain for people."""
+        return f"{self.size:,} values"
+
+    @property
     def whole(self) -> bool:
         """Whether the values are the whole numbers of a range."""
         return self.maximum is not None and self.size == self.maximum + 1

@@ -41,6 +41,13 @@ class StringDomain(Domain):
         require_printable(strings.symbols, "symbols", "domain")
 
     @property
+    def values(self) -> None:
+        """None: nobody lists them."""
+
+    def __str__(self) -> str:
+        return f"strings of up to {self.strings.max_length} symbols"
+
+    @property
     def numeric(self) -> bool:
         """Texts have no mean."""
         return False

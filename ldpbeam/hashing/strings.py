@@ -82,10 +82,25 @@ class Strings:
 
     @staticmethod
     def label(padded: str) -> str:
-        """A text as people read it; empty for the empty one."""
-        return padded.rstrip(END)
+        """A text as people read it: ``(empty)`` for the empty one, ``(other)`` for :data:`OTHER`.
+
+        A text that would read like one of these has quotes around it, and one more pair for each it has.
+        """
+        text = padded.rstrip(END)
+        if text.strip('"') in _MARKED.values():
+            text = f'"{text}"'
+        return _MARKED.get(text, text)
 
 
+def text_of(label: str) -> str | None:
+    """The text of a :meth:`Strings.label`; None for the one that cannot be written."""
+    known = {shown: text for text, shown in _MARKED.items()}
+    if label in known:
+        return None if known[label] == OTHER else known[label]
+    return label[1:-1] if label.strip('"') in known else label
+
+
+_MARKED = {"": "(empty)", OTHER: "(other)"}
 _FOLD = {ord(one): ord(one.lower()) for one in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 

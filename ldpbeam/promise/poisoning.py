@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import part_estimators
 
 TARGETS = 10
@@ -34,6 +35,8 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     if support is not None:
         weight /= support.sampled
         up, down = weight * (1 - support.other) / support.gap, weight * support.other / support.gap
+        if protocol.estimator.result is Result.DISCOVERED:
+            return Leverage(float(up), float(down))
         targets = min(TARGETS, protocol.domain_size)
         hit = min(targets, protocol.forgery.most_supported)
         ten = hit * up - (min(targets, protocol.forgery.asked_about) - hit) * down

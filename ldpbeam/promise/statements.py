@@ -13,6 +13,7 @@ from math import ceil, floor, inf, log10
 from ldpbeam.privacy.counters import CountersGuarantee
 from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.promise.promise import Guess, Promise
+from ldpbeam.protocols.estimator import Result
 
 OTHER_COLLECTIONS = (
     "Other collections. What a device reports to another collection, or to another version of this one, "
@@ -171,7 +172,10 @@ def _guess(promise: Promise, guess: Guess) -> Statement:
     attribute = " of the attribute that is guessed best" if promise.attributes > 1 else ""
     all_of_them = "both" if guess.values == 2 else f"all {guess.values:,}"
     even = f"{all_of_them} values{attribute} being equally likely"
-    text = f"The best guess of a device's value from one report is right in {_in_100(guess.from_one)} cases"
+    what = "value"
+    if promise.protocol.estimator.result is Result.DISCOVERED:
+        what, even = "prefix", "of 2³² fingerprints, all equally likely"
+    text = f"The best guess of a device's {what} from one report is right in {_in_100(guess.from_one)} cases"
     if promise.reports > 1:
         text += f", from {promise.reports:,} reports in {_in_100(guess.from_all)} if the value stays the same"
     return Statement("best_guess", "Best guess of a value", guess.from_all, f"{text} ({even}).")

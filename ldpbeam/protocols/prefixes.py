@@ -184,6 +184,11 @@ class Prefixes(Sample):
     strings: Strings
 
     @property
+    def share(self) -> Fraction:
+        """Of the devices that report whole texts."""
+        return Fraction(self.strings.weights[-1], sum(self.strings.weights))
+
+    @property
     def not_hidden(self) -> tuple[str, ...]:
         drawn = f"Which of {len(self.parts)} prefix lengths a device drew for life stands in every report."
         return (drawn, *self.parts[0].not_hidden)

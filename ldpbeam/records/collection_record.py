@@ -90,7 +90,7 @@ class HistogramRecord:
             attribute=attribute,
             protocol=" · ".join(filter(None, (allocation, own["protocol"]))),
             result=Result(own["result"]),
-            size=whole(own["domain_size"]),
+            size=whole(own["domain_size"] or 0),
             support=_probabilities(own["support"]),
         )
 

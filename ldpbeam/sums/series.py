@@ -19,14 +19,26 @@ from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 
 
 def require_frequencies(collection: Collection) -> None:
-    """Raise UsageError for a collection of means, or of distributions."""
+    """Raise UsageError for a collection of means, of distributions, or of strings."""
     if collection.is_distribution:
         raise no_single_values(collection)
+    require_listed(collection)
     if collection.protocol.estimator.result is not Result.FREQUENCIES:
         raise UsageError(
             "E-USAGE-SUMS",
             f"{collection.name} collects a mean, which has no values to add up",
             remedy="Its estimate is the mean: use export without such an option, or the column estimate.",
+        )
+
+
+def require_listed(collection: Collection) -> None:
+    """Raise UsageError for a collection of strings that nobody listed."""
+    if collection.is_discovery:
+        raise UsageError(
+            "E-USAGE-SUMS",
+            f"{collection.name} finds strings, and one that an epoch does not find has no estimate there, so "
+            "there are no sums, means over epochs or changes",
+            remedy="Count those that were found: ldpbeam init NEW.yaml --from RESULTS.",
         )
 
 

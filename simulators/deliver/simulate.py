@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from ldpbeam.admission import ReportColumns, as_sent
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.slices import COLUMN
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.collection.values import Index
 from ldpbeam.durable.document import document
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 
-from ..fleet import Fleet
+from ..fleet import Fleet, fleet_indices
 from ..population.joint import Joint
 from ..population.sliced import SlicedPopulation
 from ..population.specs import ABSENT, Population
@@ -133,6 +134,7 @@ class PopulationEpochs:
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
         labels = _labels(self._collection, self._population)
+        prints = self._fingerprints()
         total = 0
         with ExitStack() as stack:
             table: pq.ParquetWriter | None = None
@@ -143,7 +145,8 @@ class PopulationEpochs:
             for epoch, (values, places) in enumerate(self._sliced.epochs(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
                 said = digests[places] if self._collection.slices else None
-                delivered = deliver(epoch, *self._fleet.batches(Index(values), epoch, said))
+                held = values if prints is None else prints[values]
+                delivered = deliver(epoch, *self._fleet.batches(Index(held), epoch, said))
                 if table is not None:
                     for index, (name, _) in enumerate(self._collection.histograms):
                         about = epoch, name, labels[index]
@@ -153,6 +156,13 @@ class PopulationEpochs:
                 if on_epoch is not None:
                     on_epoch(epoch, delivered)
         return total
+
+    def _fingerprints(self) -> NDArray[np.int64] | None:
+        """Of each string of the population, and last of an absent device; None where values are listed."""
+        if not self._collection.is_discovery:
+            return None
+        (part,) = _parts(self._population)
+        return fleet_indices(self._collection, [*(part.labels or ()), None])
 
     def facts(self, spec: str, notes: Sequence[str]) -> dict[str, Any]:
         """What :class:`SimulationRecord` says about devices and collection, once all have reported."""
@@ -218,6 +228,9 @@ def _labels(collection: Collection, population: Population | Joint) -> list[pa.A
     """A name per value of each attribute: the collection's, else the data's, else the index."""
     columns = []
     for (_, domain), part in zip(collection.histograms, _parts(population), strict=True):
+        if isinstance(domain, StringDomain):
+            columns.append(pa.array(map(domain.strings.label, part.labels or ()), pa.string()))
+            continue
         plain = domain.labels is None and domain.maximum is None
         named = part.labels if plain and part.labels is not None else ("",) * domain.size
         names = [name or domain.label(value) for value, name in enumerate(named)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.string_domain import StringDomain
 
 from ..random_words import RandomWords
 from .columns import csv
@@ -43,4 +44,8 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
+    if isinstance(domain, StringDomain) and build in (syn, zipf):
+        raise ValueError(
+            f"population {spec!r} draws from listed values, and nobody lists strings; give csv:FILE:COLUMN"
+        )
     return build(Request(spec, rest, domain, devices, epochs, random_words, purpose, calendar, note))

@@ -19,7 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
+from ldpbeam.hashing.strings import END, OTHER, Strings
 
 from .request import ABSENT, INDEX, Request
 
@@ -94,6 +96,8 @@ def encode(
     labels = domain.labels
     named = _span(columns)
     texts = {text for column in columns for text in column.texts} - {""}
+    if isinstance(domain, StringDomain):
+        return _as_strings(request, path, columns, domain.strings)
     indices = indices or any(column.name.startswith(INDEX) for column in columns)
     if indices:
         domain = Domain(domain.size)
@@ -118,6 +122,23 @@ def encode(
         _note_unlisted(request, path, columns, domain.labels[domain.other])
     value_of[""] = ABSENT
     return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
+
+
+def _as_strings(
+    request: Request, path: Path, columns: Sequence[TextColumn], strings: Strings
+) -> tuple[list[NDArray[np.int32]], tuple[str, ...]]:
+    """Columns of texts as columns of values, and these: the texts as devices write them."""
+    written = {text: strings.padded(text).rstrip(END) for column in columns for text in column.texts if text}
+    labels = sorted(set(written.values()))
+    value_of = dict(zip(labels, range(len(labels)), strict=True))
+    cells = sum(column.times(text for text in written if written[text] == OTHER) for column in columns)
+    if cells:
+        request.note(
+            f"{path}: column {_span(columns)!r}: {counted(cells, 'cell')} that the domain's strings cannot "
+            f"write: reported as {strings.label(OTHER)!r}"
+        )
+    places = {text: value_of[one] for text, one in written.items()} | {"": ABSENT}
+    return [recoded(column, map(places.__getitem__, column.texts)) for column in columns], tuple(labels)
 
 
 def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], other: str) -> None:

@@ -17,6 +17,7 @@ from scipy.stats import binom, chi2, poisson
 from ldpbeam.accounting import Account
 from ldpbeam.channels.degenerate import REACH
 from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing.strings import ALPHABETS, Strings
 from ldpbeam.indicators import (
     _SAFETY,
     FALSE_ALARM,
@@ -29,6 +30,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.laplace_mean import RARE, LaplaceMean
 from ldpbeam.protocols.piecewise_mean import PiecewiseMean
+from ldpbeam.protocols.prefixes import of_strings
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
@@ -325,3 +327,22 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
     if kind.counter.signs_length == 2 and name != "laplace_mean":
         (few, many), count = extremes_of(kind), np.unpackbits(whole, axis=1).sum(axis=1)
         assert one.signs.tolist() == [int((count >= many).sum()), int((count <= few).sum())]
+
+
+def test_prefix_lengths_are_expected_by_their_weights() -> None:
+    """Honest lengths raise no alarm though they are uneven, forged ones of one length do."""
+    strings = Strings.of(8, ALPHABETS["lower"])
+    kind = of_strings("olh", strings, Parameters(epsilon=2.0))
+    fleet = ProtocolFleet(kind, 20_000, RandomWords(8))
+    held = np.full((20_000, len(strings.lengths)), 77, np.int64)
+    support = Support.zero_of(kind.counter)
+    for drawn in fleet.reports(0, held):
+        add(kind, support, drawn.payloads)
+    (lengths, *functions) = indicators(kind, support)
+    assert lengths.name == "seeds"
+    assert lengths.expected == len(strings.lengths) - 1
+    assert len(functions) == len(strings.lengths)
+    assert all(one.attribute is None and not one.alarm for one in (lengths, *functions))
+    support.counts[len(strings.lengths) - 1] += 1_000
+    support.reports += 1_000
+    assert indicators(kind, support)[0].alarm

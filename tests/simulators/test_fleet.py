@@ -343,3 +343,19 @@ def test_estimate_refuses_an_epoch_that_a_run_rejects(epoch: int, retired: str, 
     message = report_pb2.Report(digest=collection.digest, epoch=epoch, report_id=1, payload=b"\0")
     (rejection,) = ldpbeam.admit(collection, [message.SerializeToString()]).rejections
     assert rejection.reason.value == reason
+
+
+@pytest.mark.parametrize("most", [2, 8])
+def test_strings_of_one_prefix_length_and_of_several(most: int) -> None:
+    """simulate() gives what a fleet reports first; one length is drawn without a choice."""
+    collection = ldpbeam.parse_collection(
+        f"name: w\ndomain: {{strings: {{max_length: {most}, symbols: lower}}}}\nprotocol: olh\nepsilon: 3\n"
+        "epoch: {length: 1d}\n"
+    )
+    texts = ["a", None, "bc", "a"] * 50
+    fleet = ldpbeam.Fleet(collection, len(texts), seed=3).report(texts)
+    assert len(fleet) == 150
+    assert len(set(fleet.payloads[:, 0].tolist())) == (1 if most == 2 else 4)
+    np.testing.assert_array_equal(ldpbeam.simulate(collection, texts, seed=3).payloads, fleet.payloads)
+    with pytest.raises(DeviceError, match="device 1: the value is no text"):
+        fleet_indices(collection, ["a", 7])

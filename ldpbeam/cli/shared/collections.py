@@ -33,8 +33,8 @@ def warn(path: Path, advice: Iterable[Advice]) -> None:
 def introduction(collection: Collection) -> str:
     """One line on what is collected; never a bare ε."""
     levels = in_short(collection.promise)
-    values = " + ".join(str(domain.size) for _, domain in collection.histograms)
+    sizes = " + ".join(f"{domain.size:,}" for _, domain in collection.histograms)
     return (
         f"{collection.name} version {collection.version}: {collection.protocol_label}, "
-        f"{values} values, {levels}"
+        f"{collection.domain or f'{sizes} values'}, {levels}"
     )

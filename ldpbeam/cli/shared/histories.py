@@ -25,6 +25,7 @@ from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
 from ldpbeam.over_time.slice_results import SLICES
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
+from ldpbeam.sums.series import require_listed
 from ldpbeam.text import plural
 
 SUFFIXES = (".csv", ".parquet")
@@ -92,9 +93,16 @@ def known_collections(results: Path, collection_files: Iterable[Path], *, by_sli
 def read_histories(
     known: Known, results: Path, choice: Choice | None = None, slice_: Mapping[str, str] | None = None
 ) -> tuple[ResultsFolder, list[ReadHistory]]:
-    """A run's newest results, and its attributes one by one, with those epochs that are chosen."""
+    """A run's newest results, and its attributes one by one, with those epochs that are chosen.
+
+    Strings that nobody listed have no history; they are refused where there is nothing else.
+    """
     parts = ResultsFolder.of(results, slice_)
-    return parts, [_read(known, one, results) for one in parts.histories(choice)]
+    every = [_read(known, one, results) for one in parts.histories(choice)]
+    listed = [one for one in every if not one.collection.is_discovery]
+    if every and not listed:
+        require_listed(every[0].collection)
+    return parts, listed
 
 
 def remark_missing(results: Path, record: RunRecord | None = None, *, by_slice: bool = False) -> None:

@@ -112,7 +112,7 @@ def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
         assert said.startswith(f"{missing} is missing, and there is no terminal to ask in.")
         assert said.endswith("[E-USAGE-OPTION]")
     said = refusal(tmp_path / "x.yaml", "--values", 4, "--domain", tmp_path / "l.txt", "--devices", 9)
-    assert said.startswith("--values and --domain both say it")
+    assert said.startswith("--values, --domain and --from each say it")
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import ldpbeam
 from ldpbeam.errors import UsageError
 from tests.ldpbeam.cli.calling import call, told
 
@@ -53,3 +54,36 @@ def test_slices_are_columns_of_the_file_or_drawn(tmp_path: Path, monkeypatch: py
         assert done.exit_code == 2
         assert "--slice-column" in done.output
     assert not Path("none").exists()
+
+
+STRINGS = """name: words
+domain: {strings: {max_length: 4, symbols: lower, fold: true}}
+protocol: loloha
+epsilon_longitudinal: 4
+epsilon_first: 2
+epoch: {length: 1d, count: 9}
+"""
+
+
+def test_strings_are_the_texts_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a fleet would report them; the truth is of texts as devices write them, and no value is listed."""
+    monkeypatch.chdir(tmp_path)
+    texts = ["ab", "AB", "(other)", None, "abcde", "z"]
+    Path("c.yaml").write_text(STRINGS, "utf-8")
+    Path("p.csv").write_text("v,n\n" + "".join(f"{text or ''},1\n" for text in texts), "utf-8")
+    common = ("simulate", "--collection", "c.yaml", "--epochs", 2, "--seed", 5, "--truth", "--output", "out")
+    done = call(*common, "--population", "csv:p.csv:v", "--format", "parquet")
+    assert done.exit_code == 0, done.output
+    assert "2 cells that the domain's strings cannot write: reported as '(other)'" in done.output
+    assert "distinct values" not in done.output
+    truth = pq.read_table("out/truth.parquet").to_pylist()
+    assert [(row["epoch"], row["label"], row["count"], row["n"]) for row in truth] == [
+        (epoch, label, count, 5) for epoch in (0, 1) for label, count in (("(other)", 2), ("ab", 2), ("z", 1))
+    ]
+    fleet = ldpbeam.Fleet(ldpbeam.load_collection("c.yaml"), 6, seed=5)
+    for epoch in (0, 1):
+        sent = pq.read_table(f"out/reports/epoch-{epoch:06d}.parquet")
+        made = fleet.report(texts, epoch)
+        assert [row["payload"] for row in sent.to_pylist()] == [bytes(one) for one in made.payloads]
+    with pytest.raises(UsageError, match="nobody lists strings; give csv:FILE:COLUMN"):
+        told(*common, "--population", "zipf:1.1", "--devices", 9)
