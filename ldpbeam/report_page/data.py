@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ldpbeam.collection.slices import Slice
 from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
+from ldpbeam.over_time.slice_results import SLICES
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
-from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
+from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read, read_slices
 from ldpbeam.report_page.significance import Standing
 from ldpbeam.report_page.text import clean_tree, count, plain, share
 from ldpbeam.sums.quartiles import QUARTILES
@@ -72,6 +74,8 @@ class CollectionData:
     dates: Dates = field(default_factory=Dates)
     in_memory: Mapping[int, Snapshot] = field(default_factory=dict, repr=False)
     """The epochs once read, where there is room."""
+    sliced: Mapping[int, Slot] = field(default_factory=dict, repr=False)
+    """Where the results by slice are; empty without slices."""
 
     @property
     def digest(self) -> str:
@@ -121,6 +125,17 @@ class CollectionData:
         key = (self.collection.name, self.digest, self.histogram.attribute)
         return read(self.slots[epoch], key, epoch, values, self._true, distribution=self.distribution)
 
+    def read_slices(
+        self, epoch: int, values: Iterable[int], *, single: bool = False
+    ) -> dict[Slice, Snapshot]:
+        """The snapshots of a few values by slice, of single labels alone where these are enough."""
+        if epoch not in self.sliced:
+            return {}
+        key = (self.collection.name, self.digest, self.histogram.attribute)
+        return read_slices(
+            self.sliced[epoch], key, epoch, values, single=single, distribution=self.distribution
+        )
+
     def _true(self, epoch: int, values: Ints) -> Floats:
         """The true frequencies of `values`, shares up to them, or mean; NaN where nobody knows."""
         if self.truth is None:
@@ -143,7 +158,7 @@ class Run:
 def load(output_dir: Path, truth: Path | None = None) -> Run:
     problems: list[str] = []
     record = _record(output_dir / RUN_RECORD, problems)
-    slots = index(output_dir / "estimates", problems)
+    slots, sliced = (index(output_dir / folder, problems) for folder in ("estimates", SLICES))
     problems += _missing(output_dir, record)
     known = {
         (recorded.name, recorded.digest, one.attribute): (recorded, one)
@@ -171,6 +186,7 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
             _distinction(recorded, [other for other, _ in known.values()]),
             slots.get(key, {}),
             exact if fits else None,
+            sliced=sliced.get(key, {}),
         )
         collections.append(_summed_up(bare, room))
     return Run(record, tuple(collections), tuple(problems), bool(truths))

@@ -22,7 +22,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
-from ldpbeam.collection.slices import COLUMN
+from ldpbeam.collection.slices import COLUMN, Slice
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.report_page.text import LABEL_LIMIT
@@ -203,6 +203,29 @@ def read(
             distribution the shares up to these values.
         distribution: whether the epoch has shares up to values, and no estimates of single ones.
     """
+    return _snapshot(_rows(slot, key, epoch, values), epoch, truth, distribution=distribution)
+
+
+def read_slices(
+    slot: Slot, key: Key, epoch: int, values: Iterable[int], *, single: bool, distribution: bool
+) -> dict[Slice, Snapshot]:
+    """The estimates of a few values in one epoch, without the truth: of all slices, or of single labels."""
+    table = _rows(slot, key, epoch, values)
+    columns = [name for name in table.column_names if name.startswith(COLUMN)]
+    found: dict[Slice, Snapshot] = {}
+    for row in table.group_by(columns, use_threads=False).aggregate([]).to_pylist():
+        slice_ = tuple((name.removeprefix(COLUMN), label) for name, label in row.items() if label is not None)
+        if len(slice_) == 1 or (slice_ and not single):
+            rules = (pc.field(x) == row[x] if row[x] is not None else pc.field(x).is_null() for x in columns)
+            mine = table.filter(reduce(and_, rules))
+            found[slice_] = _snapshot(
+                mine, epoch, lambda _, codes: np.full(len(codes), np.nan), distribution=distribution
+            )
+    return found
+
+
+def _rows(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None) -> Any:
+    """The rows of one epoch that the page needs."""
     wanted = (
         (pc.field("digest") == key[1])
         & (pc.field("epoch") == epoch)
@@ -214,11 +237,13 @@ def read(
     for path in slot.paths:
         file = published_table(path)
         shown = [name for name in file.schema_arrow.names if name not in _NOT_SHOWN]
-        stored = file.read(shown, use_threads=False)
-        several = "attribute" in stored.column_names
-        mine = wanted & (pc.field("attribute") == key[2]) if several else wanted
-        tables.append(stored.filter(mine))
-    table = pyarrow.concat_tables(tables)
+        mine = wanted & (pc.field("attribute") == key[2]) if "attribute" in shown else wanted
+        for group in range(file.num_row_groups):  # a file of many slices is large
+            tables.append(file.read_row_group(group, shown, use_threads=False).filter(mine))
+    return pyarrow.concat_tables(tables)
+
+
+def _snapshot(table: Any, epoch: int, truth: TruthOf, *, distribution: bool) -> Snapshot:
     if (
         np.diff(table["value"].to_numpy()) < 0
     ).any():  # a run writes rows in their order, and sorting copies them

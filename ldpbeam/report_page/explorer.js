@@ -8,14 +8,18 @@
   };
   const start = (place) => {
     const { epochs, values, columns, unit, chosen } = JSON.parse(place.querySelector(".epochs").textContent);
-    const select = make("select", {}, ...epochs.map((epoch, i) => make("option", { value: i, textContent: epoch.name })));
+    const select = make("select"), sliceOf = (epoch) => epoch.slice ?? "all devices";
+    const slices = [...new Set(epochs.map(sliceOf))];
+    const slice = make("select", {}, ...slices.map((name) => make("option", { value: name, textContent: name })));
+    const list = () => select.replaceChildren(...epochs.flatMap((epoch, i) =>
+      sliceOf(epoch) === slice.value ? [make("option", { value: i, textContent: epoch.name })] : []));
     const filter = make("input", { type: "search", placeholder: "part of a label" });
     const said = make("p", { className: "quiet" });
     said.setAttribute("role", "status");
     const head = make("tr"), body = make("tbody");
     const table = make("table", {}, make("thead", {}, head), body);
     place.append(
-      make("p", { className: "controls" }, make("label", {}, "Epoch ", select), make("label", {}, "Filter ", filter)), said,
+      make("p", { className: "controls" }, ...(slices.length > 1 ? [make("label", {}, "Slice ", slice)] : []), make("label", {}, "Epoch ", select), make("label", {}, "Filter ", filter)), said,
       make("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Any epoch" }, table));
     let order = 2, falling = true;
     // Made once: a button that is replaced while it is used takes the keyboard's place on the page with it.
@@ -42,7 +46,9 @@
         ? `The first ${LIMIT} of ${rows.length.toLocaleString("en")} values are listed.`
         : `${rows.length.toLocaleString("en")} of ${values.length.toLocaleString("en")} values.`);
     };
+    list();
     select.value = String(chosen);
+    slice.addEventListener("change", () => { list(); draw(); });
     select.addEventListener("change", draw);
     filter.addEventListener("input", draw);
     draw();

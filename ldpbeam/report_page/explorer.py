@@ -1,4 +1,5 @@
-"""All epochs of a collection as JSON, for the choice of one; pages without JavaScript leave it out.
+"""All epochs of a collection as JSON, and the last one by slice, for the choice of one; pages without
+JavaScript leave it out.
 
 Of too many values those with the largest estimates on average are kept.
 """
@@ -13,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.collection.slices import slice_text
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Ints, Snapshot
 from ldpbeam.report_page.text import count, decimals
-from ldpbeam.text import plural
+from ldpbeam.text import clean, plural
+
+_SLICES = 200
+"""So many slices can be chosen: those of single labels, and combinations."""
 
 _LABEL, _ROW = 240, 48
 """Octets of the label of a value, and of its numbers in one epoch, at most."""
@@ -39,18 +44,24 @@ def explorer(data: CollectionData, withheld: Mapping[int, str], octets: int) -> 
     for one in snapshots:
         sums[np.searchsorted(codes, one.values)] += np.nan_to_num(one.estimate)
         labels.update(zip(one.values.tolist(), one.labels, strict=True))
-    kept = np.sort(codes[np.argsort(-sums, kind="stable")[: octets // (_LABEL + _ROW * len(snapshots))]])
+    last = data.last.epoch if data.last else snapshots[0].epoch
+    slices = list(data.read_slices(last, codes[:1].tolist()))[:_SLICES]
+    room = octets // (_LABEL + _ROW * (len(snapshots) + len(slices)))
+    kept = np.sort(codes[np.argsort(-sums, kind="stable")[:room]])
     if not len(kept):
         return None
-    about = {
+    about: dict[str, Any] = {
         "values": [[code, labels[code]] for code in kept.tolist()],
         "columns": ["estimate", "±", "consistent", *(["truth"] if data.truth is not None else [])],
         "unit": "" if data.mean else " %",
-        "chosen": [one.epoch for one in snapshots].index(
-            data.last.epoch if data.last else snapshots[0].epoch
-        ),
+        "chosen": [one.epoch for one in snapshots].index(last),
         "epochs": [_epoch(data, one, kept, withheld) for one in snapshots],
     }
+    read = data.read_slices(last, kept.tolist()) if slices else {}
+    for slice_ in slices:
+        why = {} if read[slice_].usable else {last: "too few reports"}
+        entry = _epoch(data, read[slice_], kept, why)
+        about["epochs"].append(entry | {"slice": clean(slice_text(slice_))})
     note = (
         f"Of {plural(len(codes), 'value')} the {count(len(kept))} with the largest estimates on average; "
         "the rest is in the Parquet files."

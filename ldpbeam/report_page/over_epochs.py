@@ -11,7 +11,14 @@ from ldpbeam.report_page.charts import PROVISIONAL, WITHHELD
 from ldpbeam.report_page.data import CollectionData, EpochSummary
 from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.parts import Detail, Key, Multiple, Table, shortened
-from ldpbeam.report_page.text import DASH, count, points, share
+from ldpbeam.report_page.text import DASH, LABEL_LIMIT, count, points, share
+from ldpbeam.text import clean
+
+LABELS = 8
+"""So many labels of a dimension have a chart."""
+
+_NAMED = 12
+"""So many of the others a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,34 @@ def over_epochs(data: CollectionData, withheld: Mapping[int, str], detail: Detai
     first = shown[0].epoch if shown else 0
     withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}
     return _Drawing(data, shown, withheld, detail, name).drawn()
+
+
+@dataclass(frozen=True)
+class BySlice:
+    """The labels of one dimension, a chart each, and a sentence on those that have none."""
+
+    dimension: str
+    multiples: Sequence[Multiple]
+    sentence: str
+
+
+def by_slice(data: CollectionData, detail: Detail, name: str) -> list[BySlice]:
+    """The first of the values that stand out, in each label of each dimension."""
+    shown = [epoch for epoch in data.epochs if epoch.epoch in data.sliced][-detail.epochs // 2 :]
+    if not data.ranked or not shown:
+        return []
+    read = [data.read_slices(epoch.epoch, data.ranked[:1], single=True) for epoch in shown]
+    labels = dict.fromkeys(pair for one in read for (pair,) in one)
+    drawing, found = _Drawing(data, shown, {}, detail, name), []
+    for place, dimension in enumerate(dict.fromkeys(one for one, _ in labels)):
+        series = {
+            label: drawing._series(data.ranked[0], [one[pair,] for one in read if (pair,) in one])
+            for pair in labels
+            for label in pair[1:]
+            if pair[0] == dimension
+        }
+        found.append(drawing.dimension(dimension, series, f"{name}-s{place}"))
+    return found
 
 
 @dataclass(frozen=True)
@@ -70,6 +105,24 @@ class _Drawing:
                 Multiple(labels[value], reason, svg.render(chart, summary, f"{self.name}-m{index}"))
             )
         return OverEpochs(multiples, keys, self._sentence(len(series), common), self._table(series, labels))
+
+    def dimension(self, dimension: str, series: Mapping[str, list[charts.Row]], name: str) -> BySlice:
+        """Draw the labels that have estimates, on one scale where that is possible; name the others."""
+        known = [label for label, rows in series.items() if any(row["text"] for row in rows)]
+        drawn, multiples, uniform = known[:LABELS], [], self.data.uniform
+        domains = _domains([series[label] for label in drawn], uniform)[0] if drawn else []
+        pattern, marks = "~g" if self.data.mean else "~%", self.detail.marks // 4
+        for place, (label, domain) in enumerate(zip(drawn, domains, strict=True)):
+            chart = charts.multiple(series[label], domain, uniform, pattern, self.data.dates, marks)
+            shown = clean(label, LABEL_LIMIT)
+            drawing = svg.render(chart, f"{dimension}={shown} over epochs", f"{name}-{place}")
+            multiples.append(Multiple(shown, "", drawing))
+        others = (
+            ("Not drawn", known[LABELS:]),
+            ("Too few reports", [one for one in series if one not in known]),
+        )
+        sentences = (f"{why}: {_listed(labels)}." for why, labels in others if labels)
+        return BySlice(dimension, multiples, " ".join(sentences))
 
     def _label(self, value: int, label: str) -> str:
         if self.data.distribution:
@@ -197,6 +250,11 @@ class _Drawing:
         if math.isfinite(row["truth"]):
             cell += f" ({self.data.written(row['truth'], error)})"
         return cell
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _NAMED:,} more" if len(labels) > _NAMED else ""
+    return ", ".join(clean(label, LABEL_LIMIT) for label in labels[:_NAMED]) + more
 
 
 def _gap(epoch: int) -> charts.Row:

@@ -13,7 +13,7 @@ from ldpbeam.report_page.accuracy import answer, average, error_figure
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.explorer import explorer
 from ldpbeam.report_page.histogram import histogram
-from ldpbeam.report_page.over_epochs import over_epochs
+from ldpbeam.report_page.over_epochs import by_slice, over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
@@ -69,6 +69,7 @@ class Section:
         self.stages = self._stages()
         self.epochs_note = self._epochs_note()
         self.followed = over_epochs(data, why, detail, prefix)
+        self.by_slice = by_slice(data, detail, prefix)
         self.histograms, self.histogram_note = histogram(data, detail, prefix)
         self.histogram_title = f"{self._result} of the last epoch"
         self.explorer = None if data.distribution else explorer(data, why, detail.octets)
