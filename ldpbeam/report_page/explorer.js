@@ -11,8 +11,11 @@
     const select = make("select"), sliceOf = (epoch) => epoch.slice ?? "all devices";
     const slices = [...new Set(epochs.map(sliceOf))];
     const slice = make("select", {}, ...slices.map((name) => make("option", { value: name, textContent: name })));
-    const list = () => select.replaceChildren(...epochs.flatMap((epoch, i) =>
-      sliceOf(epoch) === slice.value ? [make("option", { value: i, textContent: epoch.name })] : []));
+    const list = () => {
+      select.replaceChildren(...epochs.flatMap((epoch, i) =>
+        sliceOf(epoch) === slice.value ? [make("option", { value: i, textContent: epoch.name })] : []));
+      select.selectedIndex = select.length - 1;
+    };
     const filter = make("input", { type: "search", placeholder: "part of a label" });
     const said = make("p", { className: "quiet" });
     said.setAttribute("role", "status");

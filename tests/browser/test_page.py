@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import ldpbeam
 from ldpbeam.report_page.document import write_page
 from tests.browser.devtools import browser
+from tests.ldpbeam.cli.sliced import run_of
 from tests.ldpbeam.report_page.synthetic import Fake, write_run
 
 pytestmark = pytest.mark.browser
@@ -116,3 +118,35 @@ def test_any_epoch_can_be_chosen_sorted_and_filtered(tmp_path: Path) -> None:
     assert [row[0] for row in found["byValue"]] == ["0", "1", "2", "3"]
     assert [row[1] for row in found["filtered"]] == labels[1:]
     assert found["paper"] == "rgb(255, 255, 255)"
+
+
+CHOOSE = """(async () => {
+  const place = document.querySelector(".explorer");
+  while (place.hidden) await new Promise((done) => setTimeout(done, 20));
+  const [slice, epoch] = place.querySelectorAll("select");
+  const shown = () => ({ slice: slice.value, epochs: epoch.options.length,
+    cells: [...place.querySelectorAll("tbody td:nth-child(3)")].map((cell) => cell.textContent).sort() });
+  const found = [shown()];
+  for (const name of ["arm=b", "all devices"]) {
+    slice.value = name;
+    slice.dispatchEvent(new Event("change"));
+    found.push(shown());
+  }
+  return JSON.stringify(found);
+})()"""
+
+
+def test_a_slice_can_be_chosen(tmp_path: Path) -> None:
+    definition = (
+        "name: c\ndomain: {labels: [x, y]}\nprotocol: grr\nepsilon: 3\nslices: {arm: [a, b]}\n"
+        "epoch: {length: 1d, origin: 2026-01-01T00:00:00Z, count: 9}\n"
+    )
+    held, slices = [0, 1] * 200, [(("arm", arm),) for arm in "aabb" * 100]
+    results = run_of(tmp_path, definition, [(held, slices)] * 2)
+    found, console = looked_at(write_page(results, tmp_path / "page.html"), tmp_path / "profile", CHOOSE)
+    assert console == []
+    whole, one, again = found
+    assert (whole["slice"], whole["epochs"], one["epochs"]) == ("all devices", 2, 1)
+    rows = [row for row in ldpbeam.read(results, slice={"arm": "b"}).to_pylist() if row["epoch"] == 1]
+    assert one["cells"] == sorted(f"{100 * row['estimate']:.1f} %" for row in rows)
+    assert again == whole and whole["cells"] != one["cells"]
