@@ -76,9 +76,8 @@ def indicators(
 ) -> tuple[Indicator, ...]:
     """All that can be computed for one result."""
     results: list[Indicator] = []
-    several = len(protocol.parts) > 1
-    attributes = several and protocol.estimator.result is not Result.DISCOVERED
-    if several and isinstance(protocol, Sample):
+    attributes = protocol.SEVERAL and protocol.estimator.result is not Result.DISCOVERED
+    if isinstance(protocol, Sample):
         cells = protocol.counter.seed_cells(support.counts, support.signs)
         results += _seeds(*cells, None, protocol.device.weights)
     counted = protocol.counter.part_counts(support.counts, support.reports)

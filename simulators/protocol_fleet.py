@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.simulation import WordSpec
 
 from .memo import FleetMemo, memory
@@ -133,11 +132,10 @@ class ProtocolFleet:
         self.protocol = protocol
         self.devices = devices
         self._random_words = random_words
-        several = isinstance(protocol, AttributeProtocol)  # strings of one prefix length too
-        self._shape = (devices, len(parts)) if several else (devices,)
+        self._shape = (devices, len(parts)) if protocol.SEVERAL else (devices,)
         pairs = zip(parts, self._inputs, strict=True)
         memos = [memory(part.simulation.answer_bytes, inputs, devices) for part, inputs in pairs]
-        self._memo = FleetMemo(None, memos) if several else memos[0]
+        self._memo = FleetMemo(None, memos) if protocol.SEVERAL else memos[0]
         plans = [part.simulation.word_plan for part in parts]
         specs = [spec for plan in plans for spec in (plan.seed, plan.permanent, plan.instant)]
         widest = max((spec.count for spec in specs if spec is not None and not spec.bits), default=0)

@@ -20,6 +20,7 @@ from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.participation import Participation
 from ldpbeam.protocols.history_model import Model
+from ldpbeam.protocols.prefixes import Prefixes
 
 FALSE_ALARM = 1e-6
 """Probability that an honest client is found to violate anything, over all that one call audits."""
@@ -68,7 +69,7 @@ def _histories(subject: Subject) -> tuple[Evidence, list[str]]:
         evidence += shared
     twins = equal_histories(subject)
     if twins is None:
-        left_out.append("Generators of little entropy: histories of honest devices are too often equal.")
+        left_out.append("Generators of little entropy: equal histories of two devices prove nothing here.")
     else:
         evidence += twins
     return evidence, left_out
@@ -125,5 +126,7 @@ def _not_covered(model: Model, collection: Collection) -> Iterator[str]:
         left = len(parts) - len(audited)
         yield f"{left} of {len(parts)} attributes, except that their reports are well formed."
     largest = max(part.domain_size for part in parts)
-    if largest > MOST_HELD:
+    if isinstance(collection.protocol, Prefixes):
+        yield f"All texts but the {len(held_values(collection.protocol))} that devices held."
+    elif largest > MOST_HELD:
         yield f"{largest - MOST_HELD:,} of {largest:,} values, of which no device held any."

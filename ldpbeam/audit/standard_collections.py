@@ -8,7 +8,9 @@ from typing import Any
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import CollectionError
+from ldpbeam.hashing.strings import ALPHABETS, Strings
 from ldpbeam.protocols import PROTOCOLS, Parameters
 
 QUICK_DRAWS = 2000
@@ -42,7 +44,7 @@ def one_collection(protocol: str, size: int, **parameters: Any) -> Collection:
 
 
 def standard_collections(*, quick: bool) -> Iterator[Collection]:
-    """Every protocol and every way to ask for several attributes, at one pair of levels or at three."""
+    """Every protocol, each way to ask for several attributes, and texts, at one pair of levels or three."""
     for longitudinal, first in _LEVELS if quick else _MORE_LEVELS:
         levels: dict[str, Any] = {"epsilon_longitudinal": longitudinal, "epsilon_first": first}
         levels |= {"epsilon": first, "d": 4}
@@ -65,3 +67,5 @@ def standard_collections(*, quick: bool) -> Iterator[Collection]:
                 attributes=attributes,
                 allocation=allocation,
             )
+        strings = StringDomain(strings=Strings.of(8, ALPHABETS["lower"]))
+        yield Collection("audited", 1, strings, "loloha", Parameters(**levels), _DAY)

@@ -53,8 +53,8 @@ class LastReport:
         if span.noise:
             return self.message(self._draws.noise(epoch, memo), epoch, digest)
         values = _unpack(self._padded(span.values, epoch))
-        asked = tuple(values) if self._collection.attributes else values[0]
-        asked = self._collection.protocol.device.require_value(asked)
+        protocol = self._collection.protocol
+        asked = protocol.device.require_value(tuple(values) if protocol.SEVERAL else values[0])
         return self.message(self._draws.report(asked, epoch, memo), epoch, digest)
 
     def _padded(self, packed: bytes, epoch: int) -> bytes:

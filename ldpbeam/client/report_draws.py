@@ -83,7 +83,7 @@ class DerivedDraws(Draws):
     def __init__(self, collection: Collection, secret: bytes) -> None:
         super().__init__(collection)
         self._derivation = Derivation(secret, collection.full_digest)
-        self._root = WHOLE if collection.attributes else 0
+        self._root = WHOLE if self._protocol.SEVERAL else 0
         once = DerivedRandomness(self._derivation, Purpose.ONCE, 0, self._root)
         self._memo = self._protocol.device.new_memo(once)
         self._epochs: frozenset[int] | None = None
@@ -178,7 +178,7 @@ def _noise(protocol: LocalProtocol[Any], memo: Memo, words: Randomness) -> bytes
     """The payload about uniformly drawn values, from the memo's part that was drawn without a value."""
     parts = protocol.parts
     values: Any
-    if len(parts) == 1:
+    if not protocol.SEVERAL:
         values = words.word(protocol.domain_size)
     else:
         limit = protocol.device.sum_limit

@@ -59,6 +59,8 @@ def _indices(collection: Collection, given: Any) -> Any:
     """An index for each attribute, or the only one."""
     domains = collection.histograms
     if isinstance(collection.domain, StringDomain):
+        if not isinstance(given, str):
+            raise value_error("the value is no text, where the domain has strings", "Give the text itself.")
         return collection.domain.fingerprints_of(given)
     if collection.domain is not None:
         return index_of(given, domains[0][1])

@@ -59,6 +59,7 @@ class LocalProtocol(ABC, Generic[Response]):
         OPTIONAL: keys that may be given.
         SOURCE: paper and place.
         RESULT: the kind of the estimates; None where a protocol has several attributes: its parts have one.
+        SEVERAL: whether a value is a tuple with one for each of :attr:`parts`, of which there may be one.
     """
 
     ID: ClassVar[int]
@@ -67,6 +68,7 @@ class LocalProtocol(ABC, Generic[Response]):
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     SOURCE: ClassVar[str]
     RESULT: ClassVar[Result | None]
+    SEVERAL: ClassVar[bool] = False
 
     domain_size: int
 

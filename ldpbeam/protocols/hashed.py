@@ -24,7 +24,7 @@ from ldpbeam.hashing import FAMILIES, HashFamily, ListedFamily, optimal_prime, o
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
-from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.contract import SupportProtocol
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of
@@ -259,7 +259,7 @@ def _seed_in(there: Callable[[int], bool]) -> Callable[[Any], bool]:
 
 
 @dataclass(frozen=True)
-class HashedProtocol(LocalProtocol[Hashed], ABC):
+class HashedProtocol(SupportProtocol[Hashed], ABC):
     """Randomised response on the hash of the value."""
 
     domain_size: int
@@ -279,6 +279,11 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
     def symbol(self) -> tuple[Fraction, Fraction]:
         """(own, other) over symbols, both rounds composed."""
         return self.rounds.composed
+
+    def supported(self, value: int, held: int) -> Fraction:
+        own, lie = self.symbol
+        together = self.family.collides(value, held)
+        return together * own + (1 - together) * lie
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import pairwise, product, zip_longest
 from math import prod
 from typing import Any
 
@@ -229,16 +229,15 @@ class ProductModel(Model):
 
 @dataclass(frozen=True)
 class SampledModel(Model):
-    """Attributes of which a device reports one for life."""
+    """Attributes of which a device reports one for life; ``shares`` of the devices report each of them."""
 
     pair: tuple[Any, Any]
     models: tuple[PairModel, ...]
-    parts: int
+    shares: tuple[Fraction, ...]
     by_attribute: Callable[[Any], Any]
 
     @cached_property
     def strata(self) -> tuple[Stratum, ...]:
-        share = Fraction(1, self.parts)
         strata_of_models = [
             Stratum(
                 f"attribute {index}" + (f", {one.name}" if one.name else ""),
@@ -249,12 +248,15 @@ class SampledModel(Model):
                 one.memoised,
                 one.groups,
             )
-            for index, model in enumerate(self.models)
+            for index, (model, share) in enumerate(zip(self.models, self.shares, strict=False))
             for one in model.strata
         ]
-        if len(self.models) < self.parts:
-            certain = ((Fraction(1),), (Fraction(1),))
-            strata_of_models.append(Stratum("another attribute", 1 - share * len(self.models), certain))
+        if len(self.models) < len(self.shares):
+            certain, left = (
+                ((Fraction(1),), (Fraction(1),)),
+                sum(self.shares[len(self.models) :], Fraction(0)),
+            )
+            strata_of_models.append(Stratum("another attribute", left, certain))
         return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
@@ -267,8 +269,8 @@ class SampledModel(Model):
 
     @property
     def same_for_life(self) -> Fraction:
-        each = [model.same for model in self.models] + [Fraction(1)] * (self.parts - len(self.models))
-        return sum(each, Fraction(0)) / self.parts**2
+        each = zip_longest(self.shares, (model.same for model in self.models), fillvalue=Fraction(1))
+        return sum((share**2 * same for share, same in each), Fraction(0))
 
     def for_life(self, response: Any) -> Hashable:
         ((attribute, own),) = self.by_attribute(response).items()

@@ -130,12 +130,6 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     def estimator(self) -> IntervalEstimator:
         return IntervalEstimator(self.domain_size, self.family, self.symbol, self.rounds.lasting)
 
-    def supported(self, value: int, held: int) -> Fraction:
-        """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
-        own, other = self.symbol
-        together = self.family.collides(value, held)
-        return together * own + (1 - together) * other
-
     @property
     def forgery(self) -> Forgery:
         """Of a stretch, and of the numbers of all stretches.

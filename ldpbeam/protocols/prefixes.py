@@ -7,7 +7,6 @@ fingerprints of prefixes. Only the result differs: one list of texts that all le
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +17,6 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import ListedFamily
 from ldpbeam.hashing.strings import FINGERPRINTS, Strings
 from ldpbeam.protocols.attributes.sample import (
-    AttributeResponse,
     Sample,
     SampleCounter,
     SampleDevice,
@@ -142,10 +140,9 @@ class PrefixDevice(SampleDevice):
 class PrefixLaw(SampleLaw):
     draws: tuple[int, ...]
 
-    def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
-        part, index = self.laws[response.attribute], response.attribute
-        share = Fraction(self.draws[index], sum(self.draws))
-        return part.likelihood(response.response, value[index]) * share
+    @cached_property
+    def shares(self) -> tuple[Fraction, ...]:
+        return tuple(Fraction(one, sum(self.draws)) for one in self.draws)
 
 
 @dataclass(frozen=True)

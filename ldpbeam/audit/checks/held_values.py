@@ -14,9 +14,11 @@ from typing import Any
 from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import ClientHistory
 from ldpbeam.audit.client.draws import Subject, epochs_for
+from ldpbeam.audit.law.pairs import texts_of
 from ldpbeam.protocols.contract import LocalProtocol, SupportProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Event, evenly_chosen
+from ldpbeam.protocols.prefixes import Prefixes
 
 _TARGETS = 16
 """Values of an attribute whose support is counted, besides the held one and its neighbours."""
@@ -33,6 +35,8 @@ _BATCH = 512
 def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
     """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
     parts = protocol.parts
+    if isinstance(protocol, Prefixes):
+        return list(texts_of(protocol.strings))
     most = protocol.device.sum_limit
     if most is not None:
         # The counters of a device share one limit: where one is large the others are 0.
@@ -46,7 +50,7 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
         ]
         return list(dict.fromkeys([tuple(0 for _ in parts), tuple(share for _ in parts), *alone]))
     columns = [evenly_chosen(part.domain_size, MOST_HELD) for part in parts]
-    if len(parts) == 1:
+    if not protocol.SEVERAL:
         return list(columns[0])
     longest = max(map(len, columns))
     return [tuple(column[i % len(column)] for column in columns) for i in range(longest)]
@@ -86,7 +90,7 @@ def own_events(
     protocol: LocalProtocol[Any], value: Any, response: Any
 ) -> Iterator[tuple[int, bool, Fraction]]:
     """Whether a response speaks for the value that its device held, attribute by attribute."""
-    mine = value if len(protocol.parts) > 1 else (value,)
+    mine = value if protocol.SEVERAL else (value,)
     for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:
             part, own = protocol.parts[index], mine[index]
@@ -102,7 +106,7 @@ def support_matches(
     """A test for each held value, attribute and event."""
     parts = protocol.parts
     for held, responses in seen:
-        mine = held if len(parts) > 1 else (held,)
+        mine = held if protocol.SEVERAL else (held,)
         for index, part in enumerate(parts[:_PARTS]):
             counts: Counter[Any] = Counter()
             for response, times in responses.items():
@@ -112,7 +116,7 @@ def support_matches(
             trials = sum(counts.values())
             for what, holds, probability in (*_events(part, mine[index]), *part.law.drawn()):
                 count = sum(times for response, times in counts.items() if holds(response))
-                where = f"attribute {index}, " if len(parts) > 1 else ""
+                where = f"attribute {index}, " if protocol.SEVERAL else ""
                 text = f"{where}value {held} held, {what}"
                 yield Match(Check.SUPPORT, text, count, trials, probability)
 

@@ -34,19 +34,19 @@ class Looked(NamedTuple):
 def looked_at(protocol: LocalProtocol[Any], model: Model, value: Any) -> Iterator[Looked]:
     """Whole responses of each attribute where their law is known here, else their symbols in the model."""
     parts = protocol.parts[:_PARTS]
-    own = value if len(protocol.parts) > 1 else (value,)
+    own = value if protocol.SEVERAL else (value,)
     laws = [part.law.equal_responses(one) for part, one in zip(parts, own, strict=False)]
     known = [law for law in laws if law is not None]
     if len(known) < len(protocol.parts):
         yield from (Looked(view.name, view.place, _equal_symbols(view)) for view in views_of(model))
     if protocol.share < 1:
-        if len(known) == len(protocol.parts):
-            share = 1 / len(known)
-            yield Looked("", _whole_response, tuple((share * p, e) for law in known for p, e in law))
+        whole = protocol.law.equal_responses(value)
+        if whole is not None:
+            yield Looked("", _whole_response, whole)
         return
     for index, law in enumerate(laws):
         if law is not None:
-            name = f"attribute {index}, " if len(protocol.parts) > 1 else ""
+            name = f"attribute {index}, " if protocol.SEVERAL else ""
             yield Looked(name, _response_about(protocol, index), law)
 
 

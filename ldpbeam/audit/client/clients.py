@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from ldpbeam.audit.law.pairs import Text
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.slices import WHOLE, Slice
@@ -82,13 +83,14 @@ class Reporter(Protocol):
 
 
 class _ByIndex:
-    """This project's device, asked by indices."""
+    """This project's device, asked by indices, or by texts."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     def report(self, value: Any, epoch: int, *, slice: Mapping[str, str] | None = None) -> bytes | None:
-        return self._device.report(Index(value), epoch, slice=slice)
+        given = value.text if isinstance(value, Text) else Index(value)
+        return self._device.report(given, epoch, slice=slice)
 
 
 class Maker(ABC):

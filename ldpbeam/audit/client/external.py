@@ -2,8 +2,9 @@
 
 The lines are documented in docs/audit.md. ``DEVICE VALUE EPOCH`` asks for a report and is answered by its
 bytes in hexadecimal, or by ``error`` and a text where the device refuses; ``reopen DEVICE`` is answered by
-``ok``. A value of a size is the number itself; one of labels or of a range is ``index:`` and its index. Where
-the collection has slices, the line ends with what the device says, as JSON.
+``ok``. A value of a size is the number itself; one of labels or of a range is ``index:`` and its index; a
+text is ``text:`` and its UTF-8 in hexadecimal. Where the collection has slices, the line ends with what the
+device says, as JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from ldpbeam.audit.client.clients import Client, ClientHistory, LastingDevice, slice_in
+from ldpbeam.audit.law.pairs import Text
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 
@@ -78,8 +80,11 @@ class ExternalClient(Client):
 
     def line(self, number: int, value: Any, epoch: int, step: int = 0) -> str:
         """The question for a report; several attributes' values are joined by commas."""
-        indices = value if isinstance(value, tuple) else (value,)
-        text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
+        if isinstance(value, Text):
+            text = f"text:{value.text.encode().hex()}"
+        else:
+            indices = value if isinstance(value, tuple) else (value,)
+            text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
         slice_ = slice_in(self._collection, epoch, step)
         return f"{number} {text} {epoch}" + (f" {json.dumps(dict(slice_))}" if slice_ else "")
 

@@ -171,6 +171,7 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
     RESULT: ClassVar[Result | None] = None
+    SEVERAL = True
     TOGETHER: ClassVar[bool]
 
     protocols: tuple[LocalProtocol[Any], ...]

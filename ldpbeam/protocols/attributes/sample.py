@@ -24,6 +24,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.history_model import SampledModel
+from ldpbeam.protocols.law import Kinds
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
@@ -189,9 +190,22 @@ class SampleSimulation(Simulation):
 
 @dataclass(frozen=True)
 class SampleLaw(AttributesLaw[AttributeResponse]):
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Of the devices, by the attribute that they drew."""
+        return (Fraction(1, len(self.laws)),) * len(self.laws)
+
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
-        part = self.laws[response.attribute]
-        return part.likelihood(response.response, value[response.attribute]) / len(self.laws)
+        part, index = self.laws[response.attribute], response.attribute
+        return part.likelihood(response.response, value[index]) * self.shares[index]
+
+    def equal_responses(self, value: Sequence[int]) -> Kinds | None:
+        each = [law.equal_responses(one) for law, one in zip(self.laws, value, strict=True)]
+        known = [kinds for kinds in each if kinds is not None]
+        if len(known) < len(each):
+            return None
+        pairs = zip(map(float, self.shares), known, strict=True)
+        return tuple((share * p, equal) for share, kinds in pairs for p, equal in kinds)
 
     def responses(self) -> Iterator[AttributeResponse]:
         return (AttributeResponse(i, r) for i, part in enumerate(self.laws) for r in part.responses())
@@ -201,7 +215,7 @@ class SampleLaw(AttributesLaw[AttributeResponse]):
             part_model(part, values)
             for part, values in zip(self.laws[:MOST_MODELS], zip(*pair, strict=True), strict=False)
         )
-        return SampledModel(pair, models, len(self.laws), _responses_by_attribute)
+        return SampledModel(pair, models, self.shares, _responses_by_attribute)
 
 
 def _responses_by_attribute(response: AttributeResponse) -> Mapping[int, Any]:

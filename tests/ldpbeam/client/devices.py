@@ -16,7 +16,9 @@ from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.durable import store
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import device_state_pb2, report_pb2
 from tests.reference.settings import Setting, settings
@@ -55,14 +57,23 @@ def several(allocation: str, name: str, sizes: tuple[int, ...], parameters: Para
     return Collection("s", 1, None, name, parameters, EPOCHS, attributes=attributes, allocation=allocation)
 
 
+def texts(name: str, lengths: tuple[int, ...], parameters: Parameters) -> Collection:
+    """Texts of three letters; the longest prefix is drawn four times as often as each other one."""
+    weights = (*(3,) * (len(lengths) - 1), 12)
+    strings = Strings(lengths[-1], "abc", fold=True, drop=False, lengths=lengths, weights=weights)
+    return Collection("t", 1, StringDomain(strings=strings), name, parameters, EPOCHS)
+
+
 def composites() -> Iterator[Collection]:
-    """One of each way to report several attributes."""
+    """One of each way to report several attributes, or prefixes of a text."""
     yield several("sample", "l_osue", (7, 11, 5), LEVELS)
     yield several("sample", "olh", (7, 11, 5), Parameters(epsilon=1.0))
     yield several("split", "loloha", (7, 11), LEVELS)
     yield several("split", "dbitflip_pm", (7, 11), Parameters(epsilon_longitudinal=1.0, d=2))
     yield several("allomfree", "", (7, 11), LEVELS)
     yield several("together", "one_bit_rrpm", (9, 9, 9), Parameters(epsilon_longitudinal=1.0, gamma=0.2))
+    yield texts("loloha", (2, 4, 5), LEVELS)
+    yield texts("olh", (5,), Parameters(epsilon=1.0))
 
 
 def every_kind(size: int = 11) -> list[Collection]:

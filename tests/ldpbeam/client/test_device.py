@@ -14,6 +14,7 @@ import pytest
 from ldpbeam.admission import Admission
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import admit_rows
@@ -35,6 +36,8 @@ memos = pytest.mark.parametrize("memo", MEMOS)
 
 
 def value_of(asked: Collection, number: int) -> Any:
+    if isinstance(asked.domain, StringDomain):
+        return ("", "a", "ab", "abc", "abcab", "abcac")[number % 6]
     if asked.domain is not None:
         return number % asked.domain.size
     return [number % 3 for _ in asked.histograms]

@@ -14,6 +14,7 @@ from ldpbeam.client import Device
 from ldpbeam.client.spending import MOST_MARKS, Budget, Costs
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Memo, Parameters
 from ldpbeam.wire import device_state_pb2
@@ -33,7 +34,9 @@ from tests.reference.channels import memo_key
 def memo_inputs(asked: Collection, memo: Memo, value: Any) -> set[tuple[int, int]]:
     """The oracle: (attribute, memoised input) of a value, from the protocol and what was drawn for life."""
     parts = asked.protocol.parts
-    if not asked.attributes:
+    if isinstance(asked.domain, StringDomain):
+        value = asked.domain.fingerprints_of(value)
+    if not asked.protocol.SEVERAL:
         chosen = [(0, asked.protocol, memo, value)]
     elif len(memo.parts) == 1:
         assert memo.seed is not None
