@@ -1,8 +1,8 @@
 """Stage 3 of a collection with slices: a row of counts for each combination of labels.
 
 Rows are named by the digests that reports carry, so they still add up after the collection's file lists more
-labels, or in another order. Reports with the collection's own digest, whose devices said no slice, have a row
-too, as have those of labels that the file no longer lists: both count in the whole alone.
+labels, or in another order. Reports of devices that said no slice, or not all dimensions, have rows too, as
+have those that are stored with labels which the file no longer lists: these count in the whole alone.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _about(digest: int, epoch: int, collections: dict[int, Collection]) -> str:
 
     known = collections.get(digest)
     name = known.name if known else "unknown collection"
-    slice_ = known.slice_digests.get(digest) if known else None
+    slice_ = known.said_digests.get(digest) if known else None
     said = f", {slice_text(slice_)}" if slice_ else ""
     return f"{name} ({digest_hex(digest)}), epoch {epoch}{said}"
 

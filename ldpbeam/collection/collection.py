@@ -385,15 +385,20 @@ class Collection:
 
     @cached_property
     def slice_digests(self) -> dict[int, Slice]:
-        """The combination of labels of each digest that a report can carry, besides the collection's own."""
+        """The combination of labels of each digest of a device that says all dimensions."""
         return {self.slice_digest(one): one for one in self.slices.combinations}
+
+    @cached_property
+    def said_digests(self) -> dict[int, Slice]:
+        """The labels of each digest that a report can carry, besides the collection's own."""
+        return {self.slice_digest(one): one for one in self.slices.said}
 
     @cached_property
     def published_slices(self) -> dict[Slice, tuple[int, ...]]:
         """The slices that a result has besides the whole, with the digests of reports that each holds."""
         held: dict[Slice, list[int]] = {one: [] for one in self.slices.published if one}
-        for digest, combination in self.slice_digests.items():
-            for one in {combination, *((pair,) for pair in combination)}:
+        for digest, said in self.said_digests.items():
+            for one in {said, *((pair,) for pair in said)} & held.keys():
                 held[one].append(digest)
         return {one: tuple(digests) for one, digests in held.items()}
 

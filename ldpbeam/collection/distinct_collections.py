@@ -44,5 +44,5 @@ def by_wire_digest(collections: Iterable[Collection]) -> dict[int, Collection]:
     """The collection of every digest that a report can carry: those of collections and of their slices."""
     known: dict[int, Collection] = {}
     for collection in collections:
-        known |= dict.fromkeys((collection.digest, *collection.slice_digests), collection)
+        known |= dict.fromkeys((collection.digest, *collection.said_digests), collection)
     return known

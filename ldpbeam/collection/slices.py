@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from ldpbeam.collection.domain import require_printable
@@ -122,6 +122,12 @@ class Slices:
         single = [one for dimension in self.dimensions for one in self._combined([dimension])]
         return tuple(dict.fromkeys((WHOLE, *single, *self.combinations)))
 
+    @cached_property
+    def said(self) -> tuple[Slice, ...]:
+        """The slices that reports may have: also those of devices that do not know of some dimension yet."""
+        each = [[(), *(((one.name, label),) for label in one.labels)] for one in self.dimensions]
+        return tuple(one for some in product(*each) if (one := tuple(chain.from_iterable(some))))
+
     @staticmethod
     def _combined(dimensions: Iterable[Dimension]) -> tuple[Slice, ...]:
         each = [[(one.name, label) for label in one.labels] for one in dimensions]
@@ -135,12 +141,17 @@ class Slices:
         """
         names = [dimension.name for dimension in self.dimensions]
         said: object = {} if given is None else given
-        if not isinstance(said, Mapping) or set(said) != set(names):
-            needed = f"a label for each of {', '.join(names)}" if names else "no slice"
+        if not names and said != {}:
             raise DeviceError(
                 "E-DEVICE-SLICE",
-                f"the collection takes {needed}",
-                remedy="Give slice={...} with one label for each dimension of slices in the collection.",
+                "the collection has no slices, and the device says one",
+                remedy="Leave it out.",
+            )
+        if not isinstance(said, Mapping) or set(said) != set(names):
+            raise DeviceError(
+                "E-DEVICE-SLICE",
+                f"the collection takes a label for each of {', '.join(names)}, and of nothing else",
+                remedy="Give slice={...} with one label for each of these dimensions.",
             )
         return tuple((one.name, _listed(one, said[one.name])) for one in self.dimensions)
 

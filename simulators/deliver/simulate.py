@@ -264,7 +264,7 @@ def _truths(
     schema = _truth_schema(collection)
     yield _truth(schema, {}, about, counts.sum(axis=0))
     for slice_, digests in collection.published_slices.items():
-        some = counts[[place_of[digest] for digest in digests]]
+        some = counts[[place_of[digest] for digest in digests if digest in place_of]]
         yield _truth(schema, dict(slice_), about, some.sum(axis=0))
 
 

@@ -34,7 +34,7 @@ def reports(agreed: Collection, n: int) -> tuple[ReportColumns, Bytes, Uints]:
     base = replace(agreed, slices=NO_SLICES)
     held = np.random.default_rng(2).integers(0, base.protocol.domain_size, n)
     plain = ldpbeam.simulate(base, ldpbeam.Index(held))
-    known = np.array([*agreed.slice_digests, agreed.digest, FORGOTTEN], np.uint64)
+    known = np.array([*agreed.said_digests, agreed.digest, FORGOTTEN], np.uint64)
     digests = known[np.random.default_rng(1).integers(0, known.size, n)]
     columns = ReportColumns(agreed.digest, 0, plain.report_ids, with_slices(plain.payloads, digests))
     return columns, plain.payloads, digests
@@ -99,7 +99,7 @@ def test_a_result_by_slice_is_that_of_the_reports_of_the_slice(protocol: str) ->
     found = result_of_epoch(agreed, 0, [columns])
     assert [one.slice for one in found.slices] == list(agreed.slices.published[1:])
     for labels, attributes in ((), found.attributes), *((one.slice, one.attributes) for one in found.slices):
-        inside = [set(labels) <= set(agreed.slice_digests.get(one, ())) for one in digests.tolist()]
+        inside = [set(labels) <= set(agreed.said_digests.get(one, ())) for one in digests.tolist()]
         some = ReportColumns(base.digest, 0, columns.report_ids[inside], payloads[inside])
         (alone,) = result_of_epoch(base, 0, [some]).attributes
         assert attributes[0].reports == alone.reports == sum(inside)

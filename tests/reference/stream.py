@@ -102,7 +102,7 @@ class Model:
         closed: Set[Key] = frozenset(),
     ) -> None:
         """Messages that arrive, the watermark by then, what a job was given and what it had closed."""
-        given = {digest: c for c in collections for digest in (c.digest, *c.slice_digests)}
+        given = {digest: c for c in collections for digest in (c.digest, *c.said_digests)}
         self.known |= {c.digest_hex: c for c in collections}
         for message in messages:
             self._judge(message.data, max(message.arrival_micros, watermark), given, closed)

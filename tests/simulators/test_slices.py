@@ -88,7 +88,7 @@ def test_other_slices_are_refused_and_nothing_is_reported(given: Any, error: Any
     good = {"arm": "a", "country": "DE"}
     mine = fleet.report(HELD, slice=good)
     assert np.array_equal(mine.payloads, ldpbeam.simulate(SLICED, HELD, seed=7, slice=good).payloads)
-    with pytest.raises(DeviceError, match="takes no slice"):
+    with pytest.raises(DeviceError, match="has no slices"):
         ldpbeam.simulate(PLAIN, HELD, slice=good)
     with pytest.raises(ValueError, match="5 devices, and 5 digests"):
         ldpbeam.simulate(PLAIN, HELD, slice=np.zeros(5, np.uint64))

@@ -65,7 +65,20 @@ def test_results_have_the_whole_each_dimension_and_the_combinations() -> None:
         *slices.combinations,
     )
     assert Slices.of({"arm": ["a", "b"]}).published == ((), (("arm", "a"),), (("arm", "b"),))
-    assert NO_SLICES.combinations == ()
+    assert NO_SLICES.combinations == NO_SLICES.said == ()
+
+
+def test_devices_that_do_not_know_of_a_dimension_yet_count_where_they_say_a_label() -> None:
+    more = sliced(channel=["release", "beta"], country=["DE", "other"], os=["a"])
+    fewer = sliced(country=["other", "DE"], channel=["beta"])
+    assert fewer.slice_digests.keys() < more.said_digests.keys()
+    assert more.slice_digests.keys() < more.said_digests.keys()
+    assert len(more.said_digests) == 3 * 3 * 2 - 1
+    old = fewer.slice_digest((("channel", "beta"), ("country", "DE")))
+    holding = [one for one, digests in more.published_slices.items() if old in digests]
+    assert holding == [(("channel", "beta"),), (("country", "DE"),)]
+    assert len(more.published_slices[("channel", "beta"),]) == 3 * 2
+    assert [len(more.published_slices[one]) for one in more.slices.combinations] == [1] * 4
 
 
 def test_the_slice_of_a_device() -> None:
@@ -79,7 +92,7 @@ def test_the_slice_of_a_device() -> None:
     for wrong in (None, {}, {"channel": "beta"}, {**given, "os": "mac"}):
         with pytest.raises(DeviceError, match="a label for each of channel, country"):
             slices.of_device(wrong)
-    with pytest.raises(DeviceError, match="takes no slice"):
+    with pytest.raises(DeviceError, match="has no slices"):
         NO_SLICES.of_device(given)
 
 
