@@ -25,6 +25,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimation.distribution import Distribution
+    from ldpbeam.estimation.prefix_walk import Walk
 
 Chances = tuple[float, float, float, float]
 """As of :attr:`ldpbeam.support.SupportProbabilities.chances`."""
@@ -61,6 +62,8 @@ class Estimates:
     distribution: Distribution | None = None
     labels: tuple[str, ...] | None = None
     """Of the rows, where these are what was found."""
+    walk: Walk | None = None
+    """How they were found."""
 
     @property
     def frequency(self) -> Floats:

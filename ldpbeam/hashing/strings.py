@@ -6,9 +6,11 @@ device reports a value. Fingerprints are public: whoever knows a prefix can comp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
 FINGERPRINTS = 1 << 32
 """Values that a fingerprint can have."""
@@ -79,6 +81,13 @@ class Strings:
         """The fingerprint of each prefix of a text."""
         padded = self.padded(text)
         return tuple(fingerprint(padded[:length]) for length in self.lengths)
+
+    def prints_of(self, level: int, texts: Iterable[str]) -> Any:
+        """Fingerprints of prefixes at one of the lengths, uint32 (texts,); a shorter text is a whole one."""
+        import numpy as np
+
+        length = self.lengths[level]
+        return np.array([fingerprint(text.ljust(length, END)) for text in texts], np.uint32)
 
     @staticmethod
     def label(padded: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import ListedFamily
-from ldpbeam.hashing.strings import FINGERPRINTS, Strings
+from ldpbeam.hashing.strings import FINGERPRINTS, OTHER, Strings
 from ldpbeam.protocols.attributes.sample import (
     Sample,
     SampleCounter,
@@ -162,7 +162,20 @@ class PrefixEstimator(Estimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        raise NotImplementedError
+        """The texts that a walk over all lengths finds, see :mod:`ldpbeam.estimation.prefix_walk`."""
+        from ldpbeam.estimates import Estimates
+        from ldpbeam.estimation.prefix_table import LevelCounts, Reading
+        from ldpbeam.estimation.prefix_walk import walk
+
+        strings, family = self.strings, self.level.family
+        total = sum(strings.weights)
+        levels = [
+            LevelCounts(length, weight / total * float(share), counts[span].reshape(-1, family.g))
+            for length, weight, span in zip(strings.lengths, strings.weights, self.counter.spans, strict=True)
+        ]
+        own, symbols = float(self.level.symbol[0]), (*strings.symbols, OTHER)
+        found = walk(levels, Reading(symbols, own, family.words(), strings.prints_of))
+        return Estimates(found.n, found.support, found.numbers, labels=tuple(found.texts), walk=found)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The raw estimates: what was not found is missing from their sum."""

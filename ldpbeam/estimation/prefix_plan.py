@@ -1,0 +1,119 @@
+"""Levels for strings that nobody listed, and the smallest share of devices whose string will be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, log, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+FALSE_FINDS = 0.05
+"""Of so many collections at most, a string is found that nobody holds."""
+MOST_EXTENSIONS = 9_999
+"""Of a prefix by one level: longer steps cost work and hardly find more."""
+MOST_BEGINNINGS = 1 << 17
+"""Prefixes of the first level."""
+CREDIT = 4.0
+"""What a prefix can pay at all levels together before it is dropped, see :func:`deficit`."""
+_PASSED = 14
+"""Prefixes that go on for each frequent one: it, and others that share its beginning."""
+_CELLS = 401
+"""Of the law of what a prefix has paid."""
+
+_NORMAL = NormalDist()
+
+
+def prefix_lengths(max_length: int, symbols: int) -> tuple[int, ...]:
+    """Lengths of the levels for an alphabet of so many symbols: as few as the limits above allow."""
+    step, first = (_digits(symbols, most) for most in (MOST_EXTENSIONS, MOST_BEGINNINGS))
+    steps = max(0, -(-(max_length - first) // step))
+    return tuple(max_length - i * step for i in range(steps, -1, -1))
+
+
+def _digits(symbols: int, most: int) -> int:
+    """The greatest length with at most so many strings, at least 1."""
+    length = 1
+    while symbols ** (length + 1) <= most:
+        length += 1
+    return length
+
+
+def deficit(deviations: Any, extensions: int) -> Any:
+    """What a level takes off the credit of a prefix that lies so many deviations above 0.
+
+    The logarithm of the number of candidates that it makes of the next level, less the evidence for it. So
+    prefixes of nobody die out; with a credit of 4, each frequent prefix has about 13 of them beside it.
+    """
+    return np.maximum(log(extensions) - np.maximum(deviations, 0.0) ** 2 / 2, 0.0)
+
+
+def false_find_share(level: int, levels: int) -> float:
+    """Chance of a false find for strings that are whole from a level on, the first being 0."""
+    if levels == 1:
+        return FALSE_FINDS
+    # Most candidates are whole at the last level only.
+    return FALSE_FINDS / 2 if level == levels - 1 else FALSE_FINDS / 2 / (levels - 1)
+
+
+def law_variance(share: Any, own: float, g: int, asked: float) -> Any:
+    """Of the estimate of a share, times the reports: a fixed population, of which a part is at the levels."""
+    other, gap = 1 / g, own - 1 / g
+    law = share * own * (1 - own) + (1 - share) * other * (1 - other)
+    return law / gap**2 + (1 - asked) * share * (1 - share)
+
+
+def find_chance(
+    share: float,
+    devices: float,
+    own: float,
+    g: int,
+    lengths: Sequence[int],
+    weights: Sequence[float],
+    symbols: int,
+) -> float:
+    """Chance that a string of the greatest length is found which shares no prefix with a frequent one.
+
+    By the normal law.
+    """
+    from scipy.special import ndtr
+
+    paid = np.linspace(0, CREDIT, _CELLS)
+    spent = np.eye(1, _CELLS)[0]
+    for level, weight in enumerate(weights):
+        asked = weight / sum(weights)
+        none, spread = (sqrt(law_variance(f, own, g, asked) / (devices * asked)) for f in (0.0, share))
+        if level < len(lengths) - 1:
+            left = log(symbols) * (lengths[level + 1] - lengths[level]) - paid
+            least = np.where(left > 0, np.sqrt(2 * np.maximum(left, 0)), -inf) * none
+            spent = np.convolve(spent, np.diff(ndtr((share - least) / spread), prepend=0))[:_CELLS]
+    before = lengths[-2] if len(lengths) > 1 else 0
+    candidates = symbols ** (lengths[-1] - before) * (_PASSED / share if before else 1)
+    quantile = -_NORMAL.inv_cdf(false_find_share(len(lengths) - 1, len(lengths)) / candidates)
+    return float(spent.sum() * ndtr((share - quantile * none) / spread))
+
+
+def smallest_share(
+    devices: float,
+    own: float,
+    g: int,
+    lengths: Sequence[int],
+    weights: Sequence[float],
+    symbols: int,
+    chance: float = 0.95,
+) -> float:
+    """The smallest share of devices whose string is found with this chance, see :func:`find_chance`.
+
+    Infinite where even a string of all devices is not.
+    """
+    low, high = 0.0, 1.0
+    if find_chance(high, devices, own, g, lengths, weights, symbols) < chance:
+        return inf
+    for _ in range(50):
+        middle = (low + high) / 2
+        if find_chance(middle, devices, own, g, lengths, weights, symbols) < chance:
+            low = middle
+        else:
+            high = middle
+    return high
