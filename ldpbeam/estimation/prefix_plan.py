@@ -22,8 +22,6 @@ _PASSED = 14
 _CELLS = 401
 """Of the law of what a prefix has paid."""
 
-_NORMAL = NormalDist()
-
 
 def prefix_lengths(max_length: int, symbols: int) -> tuple[int, ...]:
     """Lengths of the levels for an alphabet of so many symbols: as few as the limits above allow."""
@@ -40,13 +38,13 @@ def _digits(symbols: int, most: int) -> int:
     return length
 
 
-def deficit(deviations: Any, extensions: int) -> Any:
-    """What a level takes off the credit of a prefix that lies so many deviations above 0.
+def deficit(height: Any, extensions: int) -> Any:
+    """What a level takes off the credit of a prefix that lies so many deviations high.
 
     The logarithm of the number of candidates that it makes of the next level, less the evidence for it. So
     prefixes of nobody die out; with a credit of 4, each frequent prefix has about 13 of them beside it.
     """
-    return np.maximum(log(extensions) - np.maximum(deviations, 0.0) ** 2 / 2, 0.0)
+    return np.maximum(log(extensions) - np.maximum(height, 0.0) ** 2 / 2, 0.0)
 
 
 def false_find_share(level: int, levels: int) -> float:
@@ -55,6 +53,11 @@ def false_find_share(level: int, levels: int) -> float:
         return FALSE_FINDS
     # Most candidates are whole at the last level only.
     return FALSE_FINDS / 2 if level == levels - 1 else FALSE_FINDS / 2 / (levels - 1)
+
+
+def deviations(chance: float, candidates: float) -> float:
+    """Above which any of so many candidates lies with this chance at most; infinite where there is none."""
+    return -NormalDist().inv_cdf(chance / candidates) if candidates else inf
 
 
 def law_variance(share: Any, own: float, g: int, asked: float) -> Any:
@@ -90,7 +93,7 @@ def find_chance(
             spent = np.convolve(spent, np.diff(ndtr((share - least) / spread), prepend=0))[:_CELLS]
     before = lengths[-2] if len(lengths) > 1 else 0
     candidates = symbols ** (lengths[-1] - before) * (_PASSED / share if before else 1)
-    quantile = -_NORMAL.inv_cdf(false_find_share(len(lengths) - 1, len(lengths)) / candidates)
+    quantile = deviations(false_find_share(len(lengths) - 1, len(lengths)), candidates)
     return float(spent.sum() * ndtr((share - quantile * none) / spread))
 
 

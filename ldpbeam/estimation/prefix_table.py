@@ -63,7 +63,7 @@ class PrefixTable:
     """
 
     def __init__(self, level: LevelCounts, reading: Reading, number: int) -> None:
-        self.level, self._reading, self._number = level, reading, number
+        self.level, self.own, self._reading, self._number = level, reading.own, reading, number
         self.counts = np.ascontiguousarray(level.counts, np.int64)
         self.rows: Ints = self.counts.sum(axis=1)
         self.n, self.g = int(self.rows.sum()), self.counts.shape[1]
@@ -89,7 +89,7 @@ class PrefixTable:
         """Without what other frequent strings add to it, where those were taken out."""
         sums = np.zeros(fingerprints.size)
         hashing.add_listed(self._rest, *self._reading.functions, fingerprints, sums)
-        return sums - self.n / self.g + self._own_part(fingerprints)
+        return np.asarray(sums - self.n / self.g + self._own_part(fingerprints))
 
     def residuals(self, fingerprints: Any) -> Floats:
         """By function, the support of each string less what its estimate expects: float64 (strings, F)."""
@@ -124,4 +124,9 @@ class PrefixTable:
     def _symbols(self, fingerprints: Any) -> Ints:
         a, c = self._reading.functions
         upper = (fingerprints.astype(np.uint64)[:, None] * a + c) >> np.uint64(32)
-        return (upper * np.uint64(self.g) >> np.uint64(32)).astype(np.int64)
+        return np.asarray(upper * np.uint64(self.g) >> np.uint64(32), np.int64)
+
+
+def sum_of_moments(tables: list[PrefixTable]) -> Floats:
+    """Of the excess of a string of nobody in all these tables together."""
+    return np.asarray(np.sum([table.moments() for table in tables], axis=0))
