@@ -14,6 +14,7 @@ from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
+from ldpbeam.collection.slices import slice_text
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.quantity import RANKED, interval, interval_of_mean, points
@@ -21,6 +22,7 @@ from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
+from ldpbeam.text import plural
 
 _FEW = 5
 """Labels or attributes that are named of each change, at most."""
@@ -100,8 +102,9 @@ class CheckedCollection:
         yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
         if self.devices_of_combination is not None:
             yield (
-                f"  slices: {len(collection.slices.combinations):,} combinations, each of "
-                f"{self.devices_of_combination:,.3g} of {self.devices:,} devices if all are equally frequent"
+                f"  slices: {len(collection.slices.combinations):,} combinations, with "
+                f"{self.devices_of_combination:,.0f} of {self.devices:,} devices each if all are equally "
+                "frequent"
             )
         epochs = collection.epochs
         yield (
@@ -285,10 +288,15 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
         yield f"the digest {new.digest_hex} is the same: devices go on as they are, their reports still count"
         return
     if old.digest == new.digest:  # slices changed
-        yield (
-            f"the digest {new.digest_hex} is the same, and so are those of combinations of slices that both "
-            "files have"
-        )
+        yield f"the digest {new.digest_hex} is the same: devices keep their memos"
+        lost = [slice_ for digest, slice_ in old.said_digests.items() if digest not in new.said_digests]
+        if lost:
+            yield (
+                f"reports of {plural(len(lost), 'slice')} become unknown_collection, the first of "
+                f"{slice_text(lost[0])}: keep a label as long as devices say it"
+            )
+        else:
+            yield "reports of devices with the old file still count, where they say a label and in the whole"
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
     yield "reports made with the old one count only while it is given to the pipeline too"

@@ -155,7 +155,7 @@ def test_combinations_of_slices_have_few_devices(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(DAILY + "slices: {arm: [x, y], country: [DE, FR, other]}\n", "utf-8")
     out, err = call("check", file, "--devices", 45)
-    assert "  slices: 6 combinations, each of 7.5 of 45 devices if all are equally frequent\n" in out
+    assert "  slices: 6 combinations, with 8 of 45 devices each if all are equally frequent\n" in out
     # 1 + 1/2 + … + 1/6 = 2.45: of 45 devices the rarest combination has 45/2.45/6 = 3.06, of 44 it has 2.99.
     assert "W-COLLECTION-SLICES" not in err
     out, err = call("check", file, "--devices", 44)
@@ -176,8 +176,12 @@ def test_devices_must_know_slices_whose_digests_stay(tmp_path: Path) -> None:
     assert "devices must know: slices.country: added 'AT', in another order\n" in out
     assert "devices must know: slices.arm: none → ['x', 'y']\n" in out
     digest = load_collection(new).digest_hex
-    same = f"the digest {digest} is the same, and so are those of combinations of slices that both files have"
-    assert out.splitlines()[-1] == same
+    same = f"the digest {digest} is the same: devices keep their memos"
+    still = "reports of devices with the old file still count, where they say a label and in the whole"
+    assert out.splitlines()[-2:] == [same, still]
+    back, _ = call("check", old, "--against", new)
+    lost = "reports of 7 slices become unknown_collection, the first of arm=x: keep a label as long as"
+    assert back.splitlines()[-1] == f"{lost} devices say it"
 
 
 def test_several_collections_of_a_fleet_add_up(tmp_path: Path) -> None:
