@@ -180,7 +180,7 @@ def test_devices_must_know_slices_whose_digests_stay(tmp_path: Path) -> None:
     still = "reports of devices with the old file still count, where they say a label and in the whole"
     assert out.splitlines()[-2:] == [same, still]
     back, _ = call("check", old, "--against", new)
-    lost = "reports of 7 slices become unknown_collection, the first of arm=x: keep a label as long as"
+    lost = "reports of 9 slices become unknown_collection, the first of arm=x: keep a label as long as"
     assert back.splitlines()[-1] == f"{lost} devices say it"
 
 
