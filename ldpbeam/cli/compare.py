@@ -224,11 +224,8 @@ def _sides(
 
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(known[0], a, _chosen(which, alone=b is None), which.slice_)
-    read, epochs, against = (
-        _one(histories, which, which.attribute, which.epochs, a),
-        which.epochs,
-        which.against,
-    )
+    read = _one(histories, which, which.attribute, which.epochs, a)
+    epochs, against = which.epochs, which.against
     if which.by is not None:
         epochs, against = _last_periods(read, which.by, a)
     first, attribute = Side(folder, read, epochs, a), read.history.key.attribute

@@ -23,18 +23,7 @@ if TYPE_CHECKING:
 
 
 class Wording(NamedTuple):
-    """How a comparison speaks; of two texts the first is for more, and the second for less.
-
-    Attributes:
-        changed: of several values.
-        by: before the size of a change.
-        alone: without it.
-        mean: of a mean.
-        unclear: where nothing is known to have changed.
-        ends: both ends.
-        values: of the values of a quartile; then where they moved to an atom, and from it.
-        shares: of the share up to a quartile, and of several.
-    """
+    """How a comparison speaks; of two texts the first is for more, and the second for less."""
 
     changed: str
     by: tuple[str, str]
@@ -42,34 +31,29 @@ class Wording(NamedTuple):
     mean: tuple[str, str]
     unclear: str
     ends: str
-    values: tuple[str, str, str, str]
-    shares: tuple[str, str]
+    values: tuple[str, str, str, str]  # of a quartile: more, less, towards an atom, and away from it
+    shares: tuple[str, str]  # of one share up to a quartile, and of two
 
 
 OVER_TIME = Wording(
-    "changed",
-    ("rose", "fell"),
-    ("changed", "changed"),
-    ("rose", "fell"),
-    "no change is clear",
-    "from {before} to {after}",
-    ("values rose", "values fell", "values moved towards the atom", "values moved away from the atom"),
-    ("changed", "changed"),
+    changed="changed",
+    by=("rose", "fell"),
+    alone=("changed", "changed"),
+    mean=("rose", "fell"),
+    unclear="no change is clear",
+    ends="from {before} to {after}",
+    values=("values rose", "values fell", "values moved towards the atom", "values moved away from the atom"),
+    shares=("changed", "changed"),
 )
 BETWEEN_SLICES = Wording(
-    "differ",
-    ("is higher", "is lower"),
-    ("higher", "lower"),
-    ("higher,", "lower,"),
-    "no difference is clear",
-    "{after} against {before}",
-    (
-        "values are higher",
-        "values are lower",
-        "values are nearer to the atom",
-        "values are farther from the atom",
-    ),
-    ("differs", "differ"),
+    changed="differ",
+    by=("is higher", "is lower"),
+    alone=("higher", "lower"),
+    mean=("higher,", "lower,"),
+    unclear="no difference is clear",
+    ends="{after} against {before}",
+    values=("values are higher", "values are lower", "values are nearer the atom", "values are off the atom"),
+    shares=("differs", "differ"),
 )
 
 
@@ -96,21 +80,12 @@ def words_of_slices(cases: Cases, by_slice: str | None, weight: Weight) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Values, or groups, of two sides; those of one label of a dimension behind those of another.
+    """Values, or groups, of two sides; those of one label of a dimension behind those of another."""
 
-    Attributes:
-        history: of a side, with the names of the values.
-        kind: ``values`` or ``groups``.
-        comparison: of all labels together.
-        dimension: whose labels they are; None where there is no such thing.
-        labels: at least one, where there is a dimension.
-        wording: how it speaks.
-    """
-
-    history: History
-    kind: str
-    comparison: Comparison
-    dimension: str | None
+    history: History  # of a side, with the names of the values
+    kind: str  # ``values`` or ``groups``
+    comparison: Comparison  # of all labels together
+    dimension: str | None  # whose labels they are
     labels: tuple[str, ...]
     wording: Wording
 
