@@ -98,6 +98,11 @@ class _CompareOptions:
                 f"Leave out {unfit[0]}; --epochs is for both slices.",
                 a,
             )
+        from ldpbeam.over_time.slice_results import require_slice
+
+        for slice_ in (self.slice_, self.against_slice):
+            if slice_:
+                require_slice(a, slice_)
         if all(self.slice_.get(name, label) == label for name, label in self.against_slice.items()):
             one, other = (slice_text(tuple(each.items())) for each in (self.slice_, self.against_slice))
             raise _usage(
@@ -255,9 +260,9 @@ def _slices(a: Path, known: Known, which: _CompareOptions) -> Cases:
         both, lost = np.intersect1d(one, other), np.setxor1d(one, other)
         if lost.size or not both.size:
             complain(
-                f"{a}: {f'{by}={label}: ' if by else ''}both slices have results in "
-                f"{plural(both.size, 'epoch')}; {lost.size:,} in which one alone has them are left out. "
-                "[W-RESULTS-EPOCHS]"
+                f"{a}: {f'{by}={label}: ' if by else ''}compared are the {plural(both.size, 'epoch')} of "
+                f"which both slices have min_reports reports; {lost.size:,} of which one alone has them are left "
+                "out. [W-RESULTS-EPOCHS]"
             )
         if both.size:
             cases[label] = sides[0].at(both), sides[1].at(both)

@@ -73,9 +73,16 @@ def labels_in(folder: Path, dimension: str, others: _Chosen) -> tuple[str, ...]:
             f"--by-slice is for another dimension than {dimension}, which --slice names",
             remedy="Leave one of them out.",
         )
-    dimensions = [one for slices in _slices_in(folder) for one in slices.dimensions if one.name == dimension]
-    labels = tuple(dict.fromkeys(label for one in dimensions for label in one.labels))
-    require_slice(folder, {**others, dimension: labels[0] if labels else "…"})
+    known = [one for slices in _slices_in(folder) for one in slices.dimensions]
+    labels = tuple(dict.fromkeys(label for one in known if one.name == dimension for label in one.labels))
+    if not labels:
+        raise UsageError(
+            "E-USAGE-OPTION",
+            f"the results have no dimension of slices called {dimension!r}",
+            where=str(folder),
+            remedy=f"Name one of: {', '.join(dict.fromkeys(one.name for one in known))}.",
+        )
+    require_slice(folder, {**others, dimension: labels[0]})
     return labels
 
 

@@ -170,6 +170,11 @@ def test_labels_stand_one_below_the_other(results: Path, tmp_path: Path) -> None
 
 
 def test_slices_that_results_do_not_have(results: Path, tmp_path: Path) -> None:
+    unknown = str(call("export", results, "--by-slice", "county").exception)
+    named = (
+        "the results have no dimension of slices called 'county'. Name one of: arm, country. [E-USAGE-OPTION]"
+    )
+    assert unknown == f"{results}: {named}"
     there = f"arm=treatment|control, country={DE}|FR|other. [E-USAGE-OPTION]"
     for given, named in (
         (("--slice", "country=GB"), "country=GB"),
@@ -287,7 +292,10 @@ def of_country(label: str) -> tuple[str, ...]:
 def test_slices_within_each_label_of_a_dimension(experiment: Path, tmp_path: Path) -> None:
     by = (*ARMS, "--by-slice", "country")
     done = call("compare", experiment, *by, "--output", tmp_path / "all.csv")
-    assert "country=other: both slices have results in 1 epoch; 1 in which one alone has them" in done.stderr
+    assert (
+        "country=other: compared are the 1 epoch of which both slices have min_reports reports; 1 of "
+        in done.stderr
+    )
     lines = done.stdout.splitlines()
     assert lines[0].startswith(
         "first_screen: arm=treatment against arm=control by country, epochs 0..1 (each"
