@@ -261,8 +261,8 @@ def _slices(a: Path, known: Known, which: _CompareOptions) -> Cases:
         if lost.size or not both.size:
             complain(
                 f"{a}: {f'{by}={label}: ' if by else ''}compared are the {plural(both.size, 'epoch')} of "
-                f"which both slices have min_reports reports; {lost.size:,} of which one alone has them are left "
-                "out. [W-RESULTS-EPOCHS]"
+                f"which both slices have min_reports reports; {lost.size:,} of which one alone has them are "
+                "left out. [W-RESULTS-EPOCHS]"
             )
         if both.size:
             cases[label] = sides[0].at(both), sides[1].at(both)

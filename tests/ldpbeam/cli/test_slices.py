@@ -179,7 +179,6 @@ def test_slices_that_results_do_not_have(results: Path, tmp_path: Path) -> None:
     for given, named in (
         (("--slice", "country=GB"), "country=GB"),
         (("--slice", "county=FR"), "county=FR"),
-        (("--by-slice", "county"), "county=…"),
         (("--by-slice", "country", "--slice", "arm=treat"), f"arm=treat, country={DE}"),
     ):
         line = str(call("export", results, *given).exception)
