@@ -53,7 +53,9 @@ class Reading:
 def threshold(quantile: float, moments: Floats) -> float:
     """Where a sum with this variance and third cumulant lies so many deviations up (Cornish and Fisher)."""
     variance, third = moments
-    return quantile * sqrt(variance) + (quantile**2 - 1) / 6 * third / variance if variance else inf
+    if not variance or quantile == inf:
+        return inf
+    return float(quantile * sqrt(variance) + (quantile**2 - 1) / 6 * third / variance)
 
 
 class PrefixTable:
@@ -78,7 +80,8 @@ class PrefixTable:
     def moments(self) -> Floats:
         """Variance and third cumulant of the excess of a string of nobody: of one random cell of each row."""
         apart = self._rest - self._rest.mean(axis=1, keepdims=True)
-        return np.array([(apart**power).sum() / self.g for power in (2, 3)])
+        squares = apart * apart
+        return np.asarray(np.array([squares.sum(), (squares * apart).sum()]) / self.g)
 
     def support(self, fingerprints: Any) -> Ints:
         sums = np.zeros(fingerprints.size, np.int64)

@@ -128,7 +128,7 @@ def _passing(
     left = np.fromiter(kept.values(), float) - deficit(excess / deviation, extensions)
     among = np.flatnonzero(left >= 0)
     among = among[np.argsort(-excess[among], kind="stable")[:most]]
-    return excess[among].min(initial=inf) / table.unit, {texts[j]: float(left[j]) for j in among}
+    return float(excess[among].min(initial=inf) / table.unit), {texts[j]: float(left[j]) for j in among}
 
 
 def _found(

@@ -62,9 +62,10 @@ def find(
     support = np.sum([table.support(row) for table, row in pairs], axis=0)
     # Residuals know neither that the population is fixed, nor that a device reports again.
     share, asked = np.clip(estimates, 0, 1), sum(table.level.asked for table in tables)
-    drawn = ((times - 1) * (1 - asked) - asked) * share * (1 - share) / max(n, 1)
+    drawn = share * (1 - share) / max(n, 1)
     law = law_variance(share, tables[0].own, tables[0].g, asked) / max(n, 1)
-    errors = np.sqrt(np.maximum((residuals**2).sum(axis=(0, 2)) + drawn, law))
+    variance = np.maximum((residuals**2).sum(axis=(0, 2)) - asked * drawn, law)
+    errors = np.sqrt(variance + (times - 1) * (1 - asked) * drawn)
     low, median, high = (given_choice(estimates, errors, least, tail) for tail in (TAIL, 0.5, 1 - TAIL))
     lows = [low, np.maximum(estimates - wide * errors, 0)]
     highs = [high, np.minimum(estimates + wide * errors, 1)]

@@ -1,0 +1,94 @@
+"""Levels of strings, and the chance that one is found."""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+
+import numpy as np
+import pytest
+
+from ldpbeam.estimation.intervals import cumulants
+from ldpbeam.estimation.prefix_plan import (
+    CREDIT,
+    FALSE_FINDS,
+    deficit,
+    deviations,
+    false_find_share,
+    find_chance,
+    law_variance,
+    prefix_lengths,
+    smallest_share,
+)
+
+
+@pytest.mark.parametrize(
+    ("most", "symbols", "lengths"),
+    [
+        (16, 40, (2, 4, 6, 8, 10, 12, 14, 16)),
+        (15, 40, (3, 5, 7, 9, 11, 13, 15)),
+        (16, 10, (4, 7, 10, 13, 16)),
+        (8, 95, (2, 4, 6, 8)),
+        (5, 200, (2, 3, 4, 5)),
+        (3, 40, (3,)),
+        (1, 10**6, (1,)),
+    ],
+)
+def test_levels_are_as_few_as_the_work_allows(most: int, symbols: int, lengths: tuple[int, ...]) -> None:
+    assert prefix_lengths(most, symbols) == lengths
+
+
+def test_false_finds_of_all_levels_add_up() -> None:
+    for levels in (1, 2, 8):
+        shares = [false_find_share(level, levels) for level in range(levels)]
+        assert sum(shares) == pytest.approx(FALSE_FINDS)
+        assert max(shares) == shares[-1]
+    assert deviations(0.025, 1) == pytest.approx(1.959964)
+    assert deviations(0.05, 0) == inf
+
+
+def test_a_prefix_pays_what_the_evidence_lacks() -> None:
+    heights = np.array([-2.0, 0.0, 3.0, sqrt(2 * log(1600)), 9.0])
+    expected = [log(1600), log(1600), log(1600) - 4.5, 0.0, 0.0]
+    assert deficit(heights, 1600).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("own", "g", "asked"), [(0.5, 8, 0.3), (0.9, 2, 1.0), (0.3, 57, 0.05)])
+def test_the_law_is_that_of_other_estimates(own: float, g: int, asked: float) -> None:
+    for share in (0.0, 0.01, 0.4, 1.0):
+        variance, _ = cumulants(share, (own, 1 / g, own - 1 / g, 1 - asked))
+        assert law_variance(share, own, g, asked) == pytest.approx(variance / (own - 1 / g) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "own", "g", "lengths", "weights", "symbols"),
+    [(10**5, 0.5, 8, (2, 4, 6), (1, 1, 3), 40), (3000, 0.9, 20, (3, 5, 6, 9), (1, 2, 1, 1), 10)],
+)
+def test_the_chance_is_that_of_drawn_estimates(
+    n: int, own: float, g: int, lengths: tuple[int, ...], weights: tuple[int, ...], symbols: int
+) -> None:
+    share = smallest_share(n, own, g, lengths, weights, symbols, 0.8)
+    draw, times = np.random.default_rng(1), 40_000
+    credit = np.full(times, CREDIT)
+    for level, weight in enumerate(weights):
+        asked = weight / sum(weights)
+        none, spread = (sqrt(law_variance(f, own, g, asked) / n / asked) for f in (0, share))
+        heights = (share + spread * draw.standard_normal(times)) / none
+        if level < len(lengths) - 1:
+            credit -= deficit(heights, symbols ** (lengths[level + 1] - lengths[level]))
+    candidates = 14 / share * symbols ** (lengths[-1] - lengths[-2])
+    found = ((credit >= 0) & (heights >= deviations(FALSE_FINDS / 2, candidates))).mean()
+    # Five deviations of the draws, and what rounding to cells takes.
+    assert found == pytest.approx(0.8, abs=5 * 0.002 + 0.002)
+    # Without credit it would be another chance.
+    assert abs((credit >= CREDIT).mean() - 0.8) > 0.1
+    assert find_chance(share, n, own, g, lengths, weights, symbols) == pytest.approx(0.8)
+
+
+def test_shares_shrink_with_devices_and_are_infinite_for_too_few() -> None:
+    setting = (0.51, 8, (2, 4, 6, 8), (1, 1, 1, 3), 40)
+    shares = [smallest_share(n, *setting) for n in (10**4, 10**6, 10**8)]
+    assert shares[0] > 9 * shares[1] > 81 * shares[2] > 0
+    assert smallest_share(50, *setting) == inf
+    assert smallest_share(10**4, *setting, chance=0.5) < shares[0]
+    # One level asks all of them whole.
+    assert smallest_share(10**4, 0.51, 8, (2,), (1,), 40) < shares[0] / 2

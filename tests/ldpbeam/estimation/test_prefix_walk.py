@@ -1,0 +1,195 @@
+"""Strings are found by their prefixes: small collections exactly, and promises over many of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from math import exp, inf
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from ldpbeam.estimation import prefix_walk
+from ldpbeam.estimation.prefix_plan import FALSE_FINDS, smallest_share
+from ldpbeam.estimation.prefix_table import LevelCounts, Reading
+from ldpbeam.estimation.prefix_walk import walk
+from ldpbeam.hashing import ListedFamily
+
+G, EPSILON = 21, 3.0
+OWN = exp(EPSILON) / (exp(EPSILON) + G - 1)
+FAMILY = ListedFamily(G, 1 << 32, 1 << 10)
+
+
+def prints(level: int, texts: list[str]) -> Any:
+    digests = [sha256(f"{level}/{text}".encode()).digest()[:4] for text in texts]
+    return np.frombuffer(b"".join(digests), ">u4").astype(np.uint32)
+
+
+def reading(symbols: str, own: float = OWN, fingerprints: Any = prints) -> Reading:
+    return Reading(tuple(symbols), own, FAMILY.words(), fingerprints)
+
+
+def reported(
+    held: list[str], lengths: tuple[int, ...], weights: tuple[float, ...], draw: np.random.Generator
+) -> list[LevelCounts]:
+    """The counts of devices that report once each, about a level drawn by the weights."""
+    texts = sorted(set(held))
+    values = np.searchsorted(texts, held)
+    shares = np.array(weights) / sum(weights)
+    drawn = draw.choice(len(lengths), len(held), p=shares)
+    levels = []
+    for level, length in enumerate(lengths):
+        hashes = prints(level, [text[:length] for text in texts]).astype(np.int64)[values[drawn == level]]
+        functions = draw.integers(0, FAMILY.functions, len(hashes)).astype(np.uint64)
+        symbols = FAMILY.hash_many(functions, hashes)
+        lies = (symbols + draw.integers(1, G, len(symbols))) % G
+        symbols = np.where(draw.random(len(symbols)) < OWN, symbols, lies)
+        counts = np.zeros(FAMILY.counts_length, np.int64)
+        FAMILY.add_support(FAMILY.pack(functions, symbols), counts)
+        levels.append(LevelCounts(length, float(shares[level]), counts.reshape(-1, G)))
+    return levels
+
+
+HELD = {"": 900, "a": 1200, "ba": 1500, "bac": 900, "cab": 1100, "cabac": 1400, "ccccc": 2000}
+LENGTHS = (1, 2, 3, 5)
+
+
+def whole(text: str) -> list[int]:
+    """Levels at which a string is whole: those that are longer, and the last one."""
+    return [j for j, length in enumerate(LENGTHS) if length > len(text) or length == LENGTHS[-1]]
+
+
+@pytest.fixture(scope="module")
+def levels() -> list[LevelCounts]:
+    held = [text for text, times in HELD.items() for _ in range(times)]
+    return reported(held, LENGTHS, (1, 1, 1, 2), np.random.default_rng(5))
+
+
+def test_all_frequent_strings_of_any_length_are_found(levels: list[LevelCounts]) -> None:
+    found = walk(levels, reading("abc"))
+    assert sorted(found.texts) == sorted(HELD)
+    assert found.numbers[0].tolist() == sorted(found.numbers[0], reverse=True)
+    for i, text in enumerate(found.texts):
+        # A string is whole from the first level on that is longer than it, and at the last one.
+        whole = [j for j, length in enumerate(LENGTHS) if length > len(text) or length == 5]
+        assert found.n[i] == sum(levels[j].counts.sum() for j in whole)
+        support = 0
+        for j in whole:
+            hashed = FAMILY.hash_many(
+                np.arange(1 << 10, dtype=np.uint64), np.repeat(prints(j, [text]), 1 << 10).astype(np.int64)
+            )
+            support += int(levels[j].counts[np.arange(1 << 10), hashed].sum())
+        assert found.support[i] == support
+        estimate, error, low, high, low_all, high_all = found.numbers[:, i]
+        assert abs(estimate - HELD[text] / 9000) < 4 * error
+        assert 0 <= low_all <= low <= estimate <= high <= high_all <= 1
+    unfound, error = found.unfound
+    assert abs(unfound) < 4 * error < 0.12
+
+
+def test_every_level_says_what_it_did(levels: list[LevelCounts]) -> None:
+    found = walk(levels, reading("abc"))
+    passed = 1
+    for i, (length, step) in enumerate(zip(LENGTHS, (1, 1, 1, 2), strict=True)):
+        done = found.levels[i]
+        assert (done.length, done.n) == (length, levels[i].counts.sum())
+        assert done.candidates == passed * sum(3**more for more in range(step + 1))
+        passed = done.passed
+    assert passed == 0
+    assert np.isnan(found.levels[-1].threshold)
+    assert all(0 < done.threshold < 0.3 for done in found.levels[:-1])
+    # Few devices, and many candidates, at the last level alone.
+    assert max(done.find_threshold for done in found.levels) == found.levels[-1].find_threshold < 0.1
+
+
+def test_only_the_most_frequent_prefixes_go_on_where_work_is_short(levels: list[LevelCounts]) -> None:
+    found = walk(levels, reading("abc"), most=3)
+    assert [done.passed for done in found.levels] == [1, 1, 1, 0]
+    # Half of all begin with c, most of these with ca.
+    assert found.texts == ["cabac", "cab", ""]
+
+
+def test_strings_with_one_fingerprint_are_not_told_apart(levels: list[LevelCounts]) -> None:
+    def alike(level: int, texts: list[str]) -> Any:
+        return prints(level, ["ccccc" if text == "cabbb" else text for text in texts])
+
+    found = walk(levels, reading("abc", fingerprints=alike))
+    assert sorted(found.texts) == sorted(set(HELD) - {"ccccc"})
+    assert found.unfound[0] == pytest.approx(2000 / 9000, abs=0.05)
+
+
+def test_nothing_is_found_without_reports(levels: list[LevelCounts]) -> None:
+    for missing in range(4):
+        some = [
+            LevelCounts(one.length, one.asked, one.counts * (i != missing)) for i, one in enumerate(levels)
+        ]
+        found = walk(some, reading("abc"))
+        assert found.levels[missing].n == found.levels[missing].passed == 0
+        # Strings that are whole before are found all the same.
+        assert [text for text in sorted(HELD) if text in found.texts] == sorted(HELD)[: min(missing, 2) + 1]
+    nothing = walk([LevelCounts(2, 1.0, levels[0].counts * 0)], reading("abc"))
+    assert (nothing.texts, nothing.numbers.shape, nothing.unfound[0]) == ([], (6, 0), 1.0)
+    assert nothing.levels[0].find_threshold == inf
+
+
+def test_reports_of_many_epochs_know_no_more_of_who_was_asked(levels: list[LevelCounts]) -> None:
+    once, often = (walk(levels, reading("abc"), times=times) for times in (1.0, 4.0))
+    share = once.numbers[0]
+    asked = np.array(
+        [
+            sum(one.asked for one in levels if one.length > len(text) or one is levels[-1])
+            for text in once.texts
+        ]
+    )
+    more = often.numbers[1] ** 2 - once.numbers[1] ** 2
+    assert np.allclose(more, 3 * (1 - asked) * share * (1 - share) / once.n)
+
+
+# Promises over many collections
+
+SYMBOLS = "abcdef"
+
+
+def many(runs: int, n: int, seed: int, own: float = OWN) -> Counter[str]:
+    """What was found in collections of Zipf-like strings, each with its own dictionary."""
+    draw, seen = np.random.default_rng(seed), Counter[str]()
+    shares = np.arange(1, 201) ** -1.1 / (np.arange(1, 201) ** -1.1).sum()
+    least = smallest_share(n, OWN, G, (2, 4), (1, 1), len(SYMBOLS))
+    for _ in range(runs):
+        texts = sorted({"".join(draw.choice(list(SYMBOLS), draw.integers(2, 5))) for _ in range(400)})
+        draw.shuffle(texts)
+        held = draw.choice(texts[:200], n, p=shares)
+        share = {text: times / n for text, times in Counter(held.tolist()).items()}
+        found = walk(reported(held.tolist(), (2, 4), (1, 1), draw), reading(SYMBOLS, own))
+        true = np.array([share.get(text, 0.0) for text in found.texts])
+        seen["found"] += len(true)
+        seen["false"] += bool((true == 0).any())
+        seen["covered"] += int(((found.numbers[2] <= true) & (true <= found.numbers[3])).sum())
+        seen["all covered"] += bool(((found.numbers[4] <= true) & (true <= found.numbers[5])).all())
+        frequent = [text for text in share if share[text] >= least]
+        seen["frequent"] += len(frequent)
+        seen["recalled"] += len(set(frequent) & set(found.texts))
+        seen["rest covered"] += abs(1 - true.sum() - found.unfound[0]) < 1.96 * found.unfound[1]
+    return seen
+
+
+@pytest.mark.thorough
+def test_promises_hold_over_many_collections() -> None:
+    """Each check fails by chance less than once in 10^8 runs."""
+    runs = 500
+    seen = many(runs, 4000, 1)
+    assert seen["false"] <= binom.isf(1e-8, runs, FALSE_FINDS)
+    # Of intervals that cover 95 %, .93 is 5.7 deviations below for 4 found strings a run.
+    assert seen["covered"] >= 0.93 * seen["found"] > 0.93 * 3.5 * runs
+    assert seen["all covered"] >= runs - binom.isf(1e-8, runs, 0.05)
+    assert seen["rest covered"] >= binom.ppf(1e-8, runs, 0.93)
+    assert seen["recalled"] >= binom.ppf(1e-8, seen["frequent"], 0.95)
+
+
+@pytest.mark.thorough
+def test_promises_would_not_hold_with_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (seen := many(200, 4000, 2, OWN * 1.15))["covered"] < 0.85 * seen["found"]
+    monkeypatch.setattr(prefix_walk, "false_find_share", lambda level, levels: 0.5)
+    assert many(200, 4000, 3)["false"] > binom.isf(1e-8, 200, FALSE_FINDS)
