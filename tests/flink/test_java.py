@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(PATIENCE)]
 
-TYPES = {str: "STRING", int: "INT64", float: "DOUBLE", Timestamp: "DATETIME"}
+TYPES = {str: "STRING", int: "INT64", float: "DOUBLE", Timestamp: "DATETIME", Mapping[str, str]: "MAP"}
 
 
 def test_java_knows_every_column(tmp_path: Path) -> None:
