@@ -14,6 +14,7 @@ from ldpbeam.client.report_draws import DerivedDraws
 from ldpbeam.client.sender import VERDICTS
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition_text
+from ldpbeam.collection.values import value_of
 from ldpbeam.wire import device_state_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import wire
@@ -23,7 +24,15 @@ from tests.vectors import definitions
 from tests.vectors.derived import report
 
 PAGE = (REPOSITORY / "docs" / "wire.md").read_text("utf-8")
-GOLDEN = {"minutes_in_app", "loloha_affine", "loloha_interval", "l_grr", "l_osue", "dbitflip_pm"}
+GOLDEN = {
+    "minutes_in_app",
+    "loloha_affine",
+    "loloha_interval",
+    "l_grr",
+    "l_osue",
+    "dbitflip_pm",
+    "strings_loloha",
+}
 ALL = dict(definitions.collections())
 
 
@@ -31,7 +40,8 @@ ALL = dict(definitions.collections())
 def test_the_golden_bytes_are_those_of_the_client(name: str) -> None:
     """The page's come from the standard library's HMAC and the core's protocols."""
     agreed = ALL[name]
-    drawn = DerivedDraws(agreed, wire.SECRET).report(wire.VALUE, wire.EPOCH, device_state_pb2.DeviceMemo())
+    value = value_of(agreed, wire.TEXT if agreed.protocol.SEVERAL else wire.VALUE)
+    drawn = DerivedDraws(agreed, wire.SECRET).report(value, wire.EPOCH, device_state_pb2.DeviceMemo())
     sent = report(agreed, drawn, wire.EPOCH)
     assert sent == wire.Drawn(agreed).message.hex()
     assert sent in _bytes_of(PAGE)
@@ -80,6 +90,6 @@ def test_every_field_encoding_and_protocol_is_described(agreed: Collection) -> N
     words = set(re.findall(r"`(\w+)`", PAGE))
     protocol = definition["protocol"]
     assert set(keys(definition)) <= words
-    parts = protocol.get("parts", [protocol])
+    parts = protocol.get("parts", [protocol.get("level", protocol)])
     assert {protocol["encoding"], *(part["encoding"] for part in parts)} <= words
     assert {part["name"] for part in parts} <= words

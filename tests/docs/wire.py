@@ -7,21 +7,24 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from ldpbeam.client.derivation import WHOLE
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.collection.file import load_collection
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.prefixes import Prefixes
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from tests.reference import derived
+from tests.reference import derived, strings
 from tests.reference.channels import memo_key
 from tests.reference.counting import cuts
 from tests.reference.script import ScriptedRandomness
 from tests.vectors import definitions
 
 SECRET = bytes(range(32))
-VALUE, EPOCH = 5, 7
+VALUE, TEXT, EPOCH = 5, "abba", 7
 LATER = 1000
 """Seconds after the start of the epoch at which the example's device reports."""
 
@@ -41,28 +44,36 @@ class Drawn:
         self.agreed = agreed
         self.digest = agreed.full_digest
         kind = self.kind = agreed.protocol
+        self.held, self.part, head = [VALUE], 0, b""
+        if isinstance(kind, Prefixes):
+            self.part = WHOLE
+            self.held = strings.fingerprints(device_definition(agreed)["domain"]["strings"], TEXT)
+            self.length_word = self.stream(derived.ONCE, 0).word(sum(kind.device.weights))
+            self.part = strings.drawn(kind.device.weights, self.length_word)
+            kind, head = kind.parts[self.part], bytes([self.part])
+        value = self.held[self.part]
         once = self.stream(derived.ONCE, 0)
         self.once = _words_once(kind, once)
         self.memo = kind.device.new_memo(ScriptedRandomness(self.once))
-        self.input = memo_key(kind, self.memo.seed, VALUE)
+        self.input = memo_key(kind, self.memo.seed, value)
         permanent = self.stream(derived.PERMANENT, self.input)
-        fresh = self.stream(derived.FRESH, EPOCH, derived.about(VALUE))
+        fresh = self.stream(derived.FRESH, EPOCH, derived.about(*self.held))
         plan = kind.simulation.word_plan
         assert plan.permanent is not None
         self.permanent = [permanent.word(limit) for limit in plan.permanent.limits]
         self.fresh = [fresh.word(limit) for limit in plan.instant.limits]
         script = ScriptedRandomness(self.permanent + self.fresh)
-        self.response, after = kind.device.privatize(VALUE, self.memo, script)
+        self.response, after = kind.device.privatize(value, self.memo, script)
         assert script.exhausted()
         (self.answer,) = after.answers.values()
-        self.payload = kind.device.encode(self.response)
-        self.report_id = self.stream(derived.REPORT_ID, EPOCH).word()
+        self.payload = head + kind.device.encode(self.response)
+        self.report_id = derived.stream(SECRET, self.digest, derived.REPORT_ID, 0, EPOCH).word()
         self.message = report_pb2.Report(
             digest=agreed.digest, epoch=EPOCH, report_id=self.report_id, payload=self.payload
         ).SerializeToString()
 
     def stream(self, purpose: int, number: int, end: bytes = b"") -> derived.Stream:
-        return derived.stream(SECRET, self.digest, purpose, 0, number, end)
+        return derived.stream(SECRET, self.digest, purpose, self.part, number, end)
 
 
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
@@ -127,8 +138,9 @@ def report() -> str:
 
 def golden(name: str, show: Callable[[Drawn], list[tuple[str, object]]]) -> str:
     found = Drawn(vector(name))
+    size = "" if found.kind.SEVERAL else f", k = {found.kind.domain_size}"
     pairs: list[tuple[str, object]] = [
-        ("collection", f"tests/vectors/definitions/{name}.json, k = {found.kind.domain_size}"),
+        ("collection", f"tests/vectors/definitions/{name}.json{size}"),
         *show(found),
     ]
     raw = found.message
@@ -207,6 +219,20 @@ def bit_flip() -> str:
     return golden("dbitflip_pm", show)
 
 
+def texts() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        (word,), (seed, symbol), g = found.once, found.response, found.kind.parts[0].g  # type: ignore[attr-defined]
+        return [
+            ("fingerprints", ", ".join(f"{one:08x}" for one in found.held)),
+            ("once", f"word {found.length_word}: i = {found.part}; {word:016x}: seed {seed}"),
+            ("input", f"H({found.held[found.part]:08x}) = {found.input} of {g} symbols"),
+            ("permanent", f"{found.permanent[0]:016x}: {found.input} becomes {found.answer}"),
+            ("fresh", f"{found.fresh[0]:016x}: {found.answer} becomes {symbol}"),
+        ]
+
+    return golden("strings_loloha", show)
+
+
 def slice_digest() -> str:
     """Of minutes_in_app, had it these slices."""
     digest, texts = minutes().full_digest, ("channel", "beta", "country", "Österreich")
@@ -229,4 +255,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "direct": direct,
     "unary": unary,
     "bit-flip": bit_flip,
+    "strings": texts,
 }

@@ -24,13 +24,14 @@ PLAN = DrawPlan(draws=3000, lasting=60, swept=(32, 10))
 
 YAML = """
 name: asked
-domain: {range: {max: 60, buckets: 6}}
 epoch: {length: 1d, count: 500}
 """
+RANGE = "domain: {range: {max: 60, buckets: 6}}\n"
 SETTINGS = {
-    "loloha": "epsilon_longitudinal: 2.0\nepsilon_first: 1.9\ng: 3\nhash_family: linear\n",
-    "l_osue": "epsilon_longitudinal: 2.0\nepsilon_first: 1.9\n",
-    "dbitflip_pm": "epsilon_longitudinal: 2.0\nd: 3\nslices: {channel: [release, be ta], arm: [é]}\n",
+    "olh": "epsilon: 2.0\ndomain: {strings: {max_length: 5, symbols: ab é🦊, fold: true, outside: drop}}\n",
+    "loloha": f"{RANGE}epsilon_longitudinal: 2.0\nepsilon_first: 1.9\ng: 3\nhash_family: linear\n",
+    "l_osue": f"{RANGE}epsilon_longitudinal: 2.0\nepsilon_first: 1.9\n",
+    "dbitflip_pm": f"{RANGE}epsilon_longitudinal: 2.0\nd: 3\nslices: {{channel: [a, be ta], arm: [é]}}\n",
 }
 
 
@@ -51,7 +52,7 @@ def audited(file: Path, definition: Path) -> AuditOutcome:
 @pytest.mark.parametrize("protocol", SETTINGS)
 def test_the_typescript_device_passes(protocol: str, tmp_path: Path) -> None:
     file = tmp_path / "asked.yaml"
-    file.write_text(f"{YAML}protocol: {protocol}\n{SETTINGS[protocol]}")
+    file.write_text(f"{YAML}protocol: {protocol}\n{SETTINGS[protocol]}", "utf-8")
     outcome = audited(file, defined(file))
     assert outcome.violations == []
     assert Check.MATCH in {one.check for one in outcome.checks}

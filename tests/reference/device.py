@@ -21,6 +21,7 @@ from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.simulation import WordSpec
 from ldpbeam.wire import report_pb2
+from tests.reference import strings
 from tests.reference.random_words import randomised
 
 __all__ = ["ReferenceDevice"]
@@ -109,7 +110,7 @@ class ReferenceDevice:
         drawn = iter(words)
         self._chosen: list[int] = [0]
         if isinstance(kind, Sample):
-            self._chosen = [next(drawn)]
+            self._chosen = [strings.drawn(kind.device.weights, next(drawn))]
         elif isinstance(kind, AttributeProtocol):
             self._chosen = list(range(len(kind.parts)))
         self._parts = [_Part(kind.parts[i], drawn) for i in self._chosen]

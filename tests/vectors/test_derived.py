@@ -14,6 +14,7 @@ import pytest
 
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.base import AttributeProtocol
@@ -22,6 +23,7 @@ from ldpbeam.randomness import FULL
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.client.devices import set_state, state_of
 from tests.narrow import present
+from tests.reference import strings
 from tests.reference.device import ReferenceDevice
 from tests.vectors.derived import DIRECTORY, collections, contents
 
@@ -79,14 +81,26 @@ def test_words_are_those_of_the_specification() -> None:
         assert [next(words) for _ in one["then"]] == [int(word) for word in one["then"]]
 
 
+def indices(asked: Collection, value: Any) -> Any:
+    """The value as the protocol takes it."""
+    return (
+        strings.fingerprints(device_definition(asked)["domain"]["strings"], value)
+        if isinstance(value, str)
+        else value
+    )
+
+
 def scripted(asked: Collection, spec: Spec, step: dict[str, Any], life: list[int]) -> list[int]:
     """The words of one report, from their streams, in the order in which the protocol draws them."""
     epoch, found = step["epoch"], []
-    held = step["value"] if asked.attributes else [step["value"]]
+    held = indices(asked, step["value"])
+    held = held if asked.protocol.SEVERAL else [held]
     end = sha256(b"".join(value.to_bytes(4, "little") for value in held)).digest()
     parts = asked.protocol.parts
     inputs = {part: int(key) for part, key in step["inputs"]}
-    chosen = [life[0]] if isinstance(asked.protocol, Sample) else range(len(parts))
+    chosen: Any = range(len(parts))
+    if isinstance(asked.protocol, Sample):
+        chosen = [strings.drawn(asked.protocol.device.weights, life[0])]
     for index in chosen:
         plan = parts[index].simulation.word_plan
         fresh = spec.stream(3, index, epoch, end)
@@ -103,8 +117,9 @@ def drawn_for_life(asked: Collection, spec: Spec) -> list[int]:
     protocol, found = asked.protocol, []
     chosen: list[int] = [0]
     if isinstance(protocol, Sample):
-        found = [below(len(protocol.parts), spec.stream(1, (1 << 32) - 1, 0))]
-        chosen = list(found)
+        weights = protocol.device.weights
+        found = [below(sum(weights), spec.stream(1, (1 << 32) - 1, 0))]
+        chosen = [strings.drawn(weights, found[0])]
     elif isinstance(protocol, AttributeProtocol):
         chosen = list(range(len(protocol.parts)))
     for index in chosen:
@@ -126,7 +141,8 @@ def test_every_report_follows_from_the_specification(name: str) -> None:
         reference = ReferenceDevice(asked, life)
         for step in device["steps"]:
             words = scripted(asked, spec, step, life)
-            assert reference.report(step["value"], step["epoch"], words).hex() == step["report"]
+            value = indices(asked, step["value"])
+            assert reference.report(value, step["epoch"], words).hex() == step["report"]
             assert next(spec.stream(6, 0, step["epoch"])) == int(step["sending_word"])
 
 

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import { toHex } from "./bytes.js";
+import { fromHex, toHex } from "./bytes.js";
 import { Device } from "./device.js";
 import { DeviceError } from "./errors.js";
 import "./node.js";
@@ -27,7 +27,10 @@ async function answer(line: string): Promise<string> {
     await opened(second);
     return "ok";
   }
-  const values = second.split(",").map((one) => (one.startsWith("index:") ? { index: Number(one.slice(6)) } : Number(one)));
+  const values = second.split(",").map((one) => {
+    if (one.startsWith("text:")) return new TextDecoder("utf-8", { ignoreBOM: true }).decode(fromHex(one.slice(5)));
+    return one.startsWith("index:") ? { index: Number(one.slice(6)) } : Number(one);
+  });
   try {
     const device = devices.get(first) ?? (await opened(first));
     const said = slice.length ? JSON.parse(slice.join(" ")) : undefined;

@@ -6,6 +6,9 @@ import { FULL } from "./randomness.js";
 
 export const FORMAT = "ldpbeam device definition 1";
 
+/** Values that a fingerprint can have. */
+const FINGERPRINTS = 2 ** 32;
+
 /** Of collections in which a device reports only a few times in its life. */
 const WITH_PARTICIPATION = "ldpbeam device definition 2";
 
@@ -50,7 +53,8 @@ export interface WindowRound {
 export type HashFamily =
   | { family: "linear"; g: number; digits: number; seeds: number }
   | { family: "affine"; g: number; symbolSize: number }
-  | { family: "interval"; g: number; functions: number; multipliers: number[]; domainSize: number };
+  | { family: "interval"; g: number; functions: number; multipliers: number[]; domainSize: number }
+  | { family: "listed"; g: number; functions: number };
 
 interface Sizes {
   domainSize: number;
@@ -75,7 +79,7 @@ export type Part = Sizes &
 /** A protocol, of one domain or of several attributes. */
 export type ProtocolDefinition =
   | Part
-  | (Sizes & { encoding: "sample"; indexSize: number; parts: Part[] })
+  | (Sizes & { encoding: "sample"; indexSize: number; weights: number[]; parts: Part[] })
   | (Sizes & { encoding: "split"; parts: Part[] })
   | (Sizes & { encoding: "together"; sumLimit: number; parts: Part[] });
 
@@ -87,6 +91,18 @@ export interface Domain {
   other: number | null;
   /** The end of a range from 0, which is its shortest decimal. */
   maximum: number | null;
+}
+
+/** How texts become values: the fingerprints of their prefixes (docs/wire.md, "Strings"). */
+export interface Strings {
+  maxLength: number;
+  symbols: ReadonlySet<string>;
+  /** Whether A to Z are taken for a to z. */
+  fold: boolean;
+  /** Whether other symbols are left out and long texts cut; else such a text is one that cannot be written. */
+  drop: boolean;
+  /** Of the prefixes, ascending; the last is `maxLength`. */
+  lengths: number[];
 }
 
 /** One thing that devices say in clear, and the labels that it can have. */
@@ -105,8 +121,10 @@ export interface Definition {
   epochs: { length: number; origin: number; count: number };
   /** None for most collections. */
   slices: Dimension[];
-  /** One, or one for each attribute. */
+  /** One, or one for each attribute; none for strings. */
   domains: Domain[];
+  /** Null where the values are others than texts. */
+  strings: Strings | null;
   /** Names of the attributes; null for a collection of one domain. */
   attributes: string[] | null;
   protocol: ProtocolDefinition;
@@ -127,6 +145,7 @@ export function parseDefinition(json: unknown): Definition {
   const epochs = all.node("epochs");
   const attributes = all.list("attributes");
   const domain = all.optional("domain");
+  const strings = domain?.has("strings") ? parseStrings(domain.node("strings")) : null;
   if ((domain === null) === (attributes.length === 0)) throw all.wrong("domain", "neither one domain nor attributes");
   const found: Definition = {
     name: all.text("name"),
@@ -139,9 +158,10 @@ export function parseDefinition(json: unknown): Definition {
       count: epochs.integer("count", 1),
     },
     slices: all.has("slices") ? all.list("slices").map(parseDimension) : [],
-    domains: domain ? [parseDomain(domain)] : attributes.map((one) => parseDomain(one.node("domain"))),
+    domains: domain ? (strings ? [] : [parseDomain(domain)]) : attributes.map((one) => parseDomain(one.node("domain"))),
+    strings,
     attributes: domain ? null : attributes.map((one) => one.text("name")),
-    protocol: parseProtocol(all.node("protocol"), attributes.length),
+    protocol: strings ? parsePrefixes(all.node("protocol"), strings) : parseProtocol(all.node("protocol"), attributes.length),
   };
   if (found.digest.some((byte, i) => byte !== found.fullDigest[i])) {
     throw all.wrong("digest", "not the beginning of full_digest");
@@ -150,7 +170,7 @@ export function parseDefinition(json: unknown): Definition {
     throw all.wrong("slices", "without a name of its own for each dimension");
   }
   const parts = "parts" in found.protocol ? found.protocol.parts : [found.protocol];
-  if (parts.some((part, i) => part.domainSize !== found.domains[i].size)) {
+  if (parts.some((part, i) => part.domainSize !== (strings ? FINGERPRINTS : found.domains[i].size))) {
     throw all.wrong("protocol", "of another size than its domain");
   }
   return found;
@@ -175,9 +195,31 @@ function parseDomain(node: Node_): Domain {
   return { size, labels, other, maximum };
 }
 
+function parseStrings(node: Node_): Strings {
+  const maxLength = node.integer("max_length", 1, 64);
+  const symbols = Array.from(node.text("symbols"));
+  const lengths = node.integers("lengths", null, 1, maxLength);
+  if (new Set(symbols).size !== symbols.length) throw node.wrong("symbols", "not different symbols");
+  if (lengths.some((one, i) => one <= (lengths[i - 1] ?? 0)) || lengths[lengths.length - 1] !== maxLength) {
+    throw node.wrong("lengths", "not ascending up to max_length");
+  }
+  return { maxLength, symbols: new Set(symbols), fold: node.flag("fold"), drop: node.flag("drop"), lengths };
+}
+
+/** What one length is to strings, one attribute is to `sample`: a device draws it once, here by weights. */
+function parsePrefixes(node: Node_, { lengths }: Strings): ProtocolDefinition {
+  if (node.text("encoding") !== "prefixes") throw node.wrong("encoding", "not that of strings");
+  const sizes = { domainSize: node.integer("domain_size", 2), payloadSize: node.integer("payload_size", 1) };
+  const weights = node.integers("weights", lengths.length, 1, 2 ** 32);
+  const level = parsePart(node.node("level"), FINGERPRINTS);
+  const indexSize = node.integer("index_size", 1, 2);
+  const parts = lengths.map(() => level);
+  return node.sized({ ...sizes, encoding: "sample", indexSize, weights, parts }, indexSize + level.payloadSize);
+}
+
 function parseProtocol(node: Node_, attributes: number): ProtocolDefinition {
   if (attributes === 0) return parsePart(node);
-  const parts = node.list("parts").map(parsePart);
+  const parts = node.list("parts").map((one) => parsePart(one));
   if (parts.length !== attributes) throw node.wrong("parts", "not one per attribute");
   const sizes = { domainSize: node.integer("domain_size", 2), payloadSize: node.integer("payload_size", 1) };
   const longest = Math.max(...parts.map((part) => part.payloadSize));
@@ -186,7 +228,8 @@ function parseProtocol(node: Node_, attributes: number): ProtocolDefinition {
   switch (encoding) {
     case "sample": {
       const indexSize = node.integer("index_size", 1, 2);
-      return node.sized({ ...sizes, encoding, indexSize, parts }, indexSize + longest);
+      const weights = parts.map(() => 1);
+      return node.sized({ ...sizes, encoding, indexSize, weights, parts }, indexSize + longest);
     }
     case "split":
       return node.sized({ ...sizes, encoding, parts }, sum);
@@ -199,8 +242,8 @@ function parseProtocol(node: Node_, attributes: number): ProtocolDefinition {
   }
 }
 
-function parsePart(node: Node_): Part {
-  const domainSize = node.integer("domain_size", 2, 1 << 24);
+function parsePart(node: Node_, most: number = 1 << 24): Part {
+  const domainSize = node.integer("domain_size", 2, most);
   const sizes = { domainSize, payloadSize: node.integer("payload_size", 1) };
   const encoding = node.text("encoding");
   const permanent = <R>(read: (round: Node_) => R): R | null => {
@@ -222,7 +265,7 @@ function parsePart(node: Node_): Part {
     case "local_hash": {
       const hash = parseHash(node.node("hash"), domainSize);
       const rounds = { permanent: permanent((r) => symbols(r, hash.g)), instant: symbols(needed(), hash.g) };
-      const cells = hash.g * (hash.family === "linear" ? hash.seeds : hash.family === "interval" ? hash.functions : 0);
+      const cells = hash.family === "linear" ? hash.g * hash.seeds : hash.family === "affine" ? 0 : hash.g * hash.functions;
       const size = hash.family === "affine" ? 16 + hash.symbolSize : bytesFor((cells - 1).toString(2).length);
       return node.sized({ ...sizes, encoding, hash, ...rounds }, size);
     }
@@ -275,6 +318,10 @@ function parseHash(node: Node_, domainSize: number): HashFamily {
     const functions = node.integer("functions", 2, 1 << 16);
     const multipliers = node.integers("multipliers", g - 1, 1, functions - 1);
     return { family, g, functions, multipliers, domainSize };
+  }
+  if (family === "listed") {
+    const g = node.integer("g", 2, 1 << 16);
+    return { family, g, functions: node.integer("functions", 2, 1 << 16) };
   }
   if (family !== "linear") throw node.wrong("family", "not known to this client");
   const g = node.integer("g", 2, 1 << 28);
@@ -375,9 +422,16 @@ class Node_ {
     return found;
   }
 
-  integers(key: string, count: number, least: number, most: number): number[] {
+  flag(key: string): boolean {
     const found = this.#fields[key];
-    if (!Array.isArray(found) || found.length !== count) throw this.wrong(key, `not a list of ${count} integers`);
+    if (typeof found !== "boolean") throw this.wrong(key, "not true or false");
+    return found;
+  }
+
+  /** `count` integers, or any number of them. */
+  integers(key: string, count: number | null, least: number, most: number): number[] {
+    const found = this.#fields[key];
+    if (!Array.isArray(found) || found.length !== (count ?? found.length)) throw this.wrong(key, `not a list of ${count} integers`);
     for (const one of found) {
       if (!Number.isSafeInteger(one) || one < least || one > most) throw this.wrong(key, `not in ${least} .. ${most}`);
     }

@@ -11,7 +11,7 @@ import { Derivation, DerivedSource, hashOf, Purpose, WHOLE } from "./randomness.
 import { digestOf, type Slice } from "./slices.js";
 import { newState, requireNoWithdrawal } from "./state.js";
 import type { Store } from "./store.js";
-import { indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
+import { fingerprintsOf, indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
 import { encodeReport } from "./wire.js";
 
 export interface DeviceOptions {
@@ -172,7 +172,8 @@ export class Device {
   }
 
   #drawn(derivation: Derivation, values: number[], epoch: number, digest: Uint8Array): Uint8Array {
-    const root = this.#definition.attributes ? WHOLE : 0;
+    const { attributes, strings } = this.#definition;
+    const root = attributes || strings ? WHOLE : 0;
     const kept = this.#protocol.drawOnce(new DerivedSource(derivation, Purpose.ONCE, 0, root));
     const fresh = new DerivedSource(derivation, Purpose.FRESH, epoch, root, hashOf(values));
     return encodeReport({
@@ -192,9 +193,10 @@ export class Device {
     return begun + Number((BigInt(Math.floor(left)) * share) >> 64n);
   }
 
-  /** One index per domain. */
+  /** One index per domain, or the fingerprints of a text. */
   #indices(value: Values): number[] {
-    const { domains, attributes, protocol } = this.#definition;
+    const { domains, attributes, strings, protocol } = this.#definition;
+    if (strings) return fingerprintsOf(value, strings);
     const held = attributes ? inOrder(value, attributes) : [value as Value];
     const indices = held.map((one, i) => indexOf(one, domains[i]));
     if (protocol.encoding === "together" && indices.reduce((sum, one) => sum + one, 0) > protocol.sumLimit) {

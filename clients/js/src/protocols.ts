@@ -18,7 +18,7 @@ export interface Protocol {
 export function protocolOf(definition: ProtocolDefinition): Protocol {
   switch (definition.encoding) {
     case "sample":
-      return new Sample(definition.parts.map(protocolOf), definition.indexSize, definition.payloadSize);
+      return new Sample(definition.parts.map(protocolOf), definition.weights, definition.indexSize, definition.payloadSize);
     case "split":
       return new Split(definition.parts.map(protocolOf), definition.payloadSize);
     case "together":
@@ -174,6 +174,8 @@ function familyOf(hash: HashFamily): Family {
       return affineFamily(hash);
     case "interval":
       return intervalFamily(hash);
+    case "listed":
+      return listedFamily(hash);
   }
 }
 
@@ -249,6 +251,25 @@ function affineSeed({ a, c }: Affine, size: number): Uint8Array {
   view.setBigUint64(0, a, true);
   view.setBigUint64(8, c, true);
   return payload;
+}
+
+/** Word `index` of the public list: SplitMix64 (Steele and others, 2014), started at 0. */
+function publicWord(index: number): bigint {
+  let word = (BigInt(index + 1) * EXCHANGE) % FULL;
+  word = ((word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n) % FULL;
+  word = ((word ^ (word >> 27n)) * 0x94d049bb133111ebn) % FULL;
+  return word ^ (word >> 31n);
+}
+
+function listedFamily({ g, functions }: Extract<HashFamily, { family: "listed" }>): Family {
+  return {
+    draw: (words) => Number(words.word() % BigInt(functions)),
+    hash: (kept, value) => {
+      const listed = { a: publicWord(2 * (kept as number)), c: publicWord(2 * (kept as number) + 1) };
+      return Number((upperHalf(listed, value) * BigInt(g)) >> 32n);
+    },
+    encode: (kept, symbol, size) => integer((kept as number) * g + symbol, size),
+  };
 }
 
 function bitFlip(part: Of<"bit_flip">): Encoding {
@@ -334,20 +355,23 @@ function laplace(part: Of<"laplace_mean">, value: number, source: Source): Uint8
 
 // --- several attributes
 
-/** Each device reports one attribute, drawn once. */
+/** Each device reports one attribute, drawn once by weights. */
 class Sample implements Protocol {
   readonly #parts: Protocol[];
+  readonly #weights: number[];
   readonly #indexSize: number;
   readonly #payloadSize: number;
 
-  constructor(parts: Protocol[], indexSize: number, payloadSize: number) {
+  constructor(parts: Protocol[], weights: number[], indexSize: number, payloadSize: number) {
     this.#parts = parts;
+    this.#weights = weights;
     this.#indexSize = indexSize;
     this.#payloadSize = payloadSize;
   }
 
   drawOnce(source: Source): Kept {
-    const attribute = Number(source.word(BigInt(this.#parts.length)));
+    let left = Number(source.word(BigInt(this.#weights.reduce((sum, one) => sum + one))));
+    const attribute = this.#weights.findIndex((weight) => (left -= weight) < 0);
     return { attribute, kept: this.#parts[attribute].drawOnce(source.part(attribute)) };
   }
 

@@ -1,8 +1,9 @@
 /** What a person gives as a device's value, and the index that it stands for (docs/wire.md). */
 
-import type { Domain } from "./definition.js";
+import type { Domain, Strings } from "./definition.js";
 import { DeviceError } from "./errors.js";
 import { type Exact, exactNumber, nearestTo } from "./number.js";
+import { sha256 } from "./sha256.js";
 
 /** A value by its place in the domain, counted from 0. */
 export interface Index {
@@ -11,7 +12,7 @@ export interface Index {
 
 /**
  * What a person would write: of a `range` the number, which goes into its bucket and is clamped to the ends; of a `size`
- * the value itself; of `labels` the label. A number may be text. Or an `Index`, such as `{ index: 3 }`.
+ * the value itself; of `labels` the label; of `strings` the text. A number may be text. Or an `Index`, such as `{ index: 3 }`.
  */
 export type Value = number | bigint | string | Index;
 /** What a device holds: one value, or one for each attribute, in their order or by their names. */
@@ -62,6 +63,23 @@ export function indexOf(value: Value, domain: Domain): number {
   if (numerator < 0n) return 0;
   const found = size === maximum + 1 ? nearestTo(numerator, denominator) : bucketOf(number, size, maximum);
   return Number(found < BigInt(size) ? found : BigInt(size - 1));
+}
+
+/** Behind the end of a text, and in place of one that cannot be written. */
+const [END, OTHER] = ["\0", "\u0001"];
+
+/** The fingerprint of each prefix of a text (docs/wire.md, "Strings"). */
+export function fingerprintsOf(text: unknown, { maxLength, symbols, fold, drop, lengths }: Strings): number[] {
+  if (typeof text !== "string") throw valueError("the value is no text", "Give the text itself.");
+  const folded = fold ? text.replace(/[A-Z]/g, (sign) => sign.toLowerCase()) : text;
+  let written = Array.from(folded); // by code points, as everywhere else
+  if (drop) written = written.filter((sign) => symbols.has(sign)).slice(0, maxLength);
+  else if (written.length > maxLength || !written.every((sign) => symbols.has(sign))) written = [OTHER];
+  return lengths.map((length) => {
+    const prefix = written.slice(0, length).join("") + END.repeat(Math.max(0, length - written.length));
+    const digest = sha256(new TextEncoder().encode(`ldpbeam prefix 1\0${prefix}`));
+    return new DataView(digest.buffer).getUint32(0, true);
+  });
 }
 
 /** The bucket that holds a number, counted on beyond the end. */

@@ -26,7 +26,8 @@ async function outcome({ Device, DeviceError, MemoryStore }: typeof built, name:
   return [answers, await device.outbox.waiting()];
 }
 
-const textOf = ({ labels }: { labels: string[] | null }, place: number): string => labels?.[place] ?? `${place}0.0e-1`;
+const textOf = ({ labels, strings }: any, place: number): string =>
+  strings?.symbols.slice(place, place + 3) ?? labels?.[place] ?? `${place}0.0e-1`;
 
 for (const target of [ts.ScriptTarget.ES2015, ts.ScriptTarget.ES5]) {
   test(`lowered to ${ts.ScriptTarget[target]}`, async (t) => {

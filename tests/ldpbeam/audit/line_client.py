@@ -18,8 +18,10 @@ def answer(line: str) -> None:
 
 
 def value_of(text: str) -> Any:
-    """A value: the number itself, or the index behind ``index:``."""
+    """A value: the number itself, the index behind ``index:``, or the text behind ``text:``."""
     mark, index = text[:6], text[6:]
+    if text.startswith("text:"):
+        return bytes.fromhex(text[5:]).decode()
     return Index(int(index)) if mark == "index:" else int(text)
 
 
