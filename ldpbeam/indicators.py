@@ -101,8 +101,6 @@ def _of_part(
         results += _seeds(*cells, attribute)
     if kind.estimator.result is Result.DISCOVERED:
         return results  # nobody can look at all values that reports support
-    if not kind.estimator.size:
-        return results  # of texts that nobody listed there is no support before they are found
     support = kind.counter.support_counts(counts)
     results += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.counter.extremes is not None:

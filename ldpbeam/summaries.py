@@ -1,26 +1,35 @@
-"""The mean and quantiles of an ordered domain, epoch by epoch: a table beside that of the values.
+"""What an epoch says besides the rows of its values: a table beside theirs.
 
-Only protocols whose result is a distribution have them: these follow from an epoch's counts, which the rows
-of the values do not have. For other protocols `ldpbeam export --mean` and `--quantile` add up raw estimates.
+Of a distribution the mean and quantiles, which follow from the epoch's counts; for other protocols
+`ldpbeam export --mean` and `--quantile` add up raw estimates. Of strings how they were looked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.histogram import AttributeHistogram, EpochHistogram
+from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.tables import epoch_cells, epoch_fields
+
+if TYPE_CHECKING:
+    from ldpbeam.estimation.prefix_walk import Walk
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Of the devices, at or below the quantiles."""
 
+WALKED = "candidates", "passed", "pass_threshold", "find_threshold"
+"""What is said of each prefix length of strings: how many were tried and kept, and from which estimates on a
+prefix is kept and a string found."""
+
 DESCRIPTIONS = {
-    "statistic": "`mean` or `quantile`",
+    "statistic": "`mean` or `quantile`; of strings see below",
     "share": "of a quantile, the share of the devices at or below it; null for a mean",
     "estimate": "the mean, or the quantile, in the units of the domain; of buckets the mean takes the "
     "middles, and a quantile lies as far in its bucket as the share does; null where values are labels",
@@ -58,7 +67,7 @@ def summaries_schema() -> Any:
 
 
 def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
-    """Of one epoch: for each attribute a row with its mean and one with each quantile."""
+    """Of one epoch: for each attribute a row with its mean and one with each quantile, or of the walk."""
     import pyarrow as pa
 
     same = epoch_cells(collection, histogram)
@@ -71,11 +80,30 @@ def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
 
 def _statistics(domain: Domain, one: AttributeHistogram) -> Iterator[dict[str, Any]]:
     """The columns of each row that are its own; those that are not known are left out."""
+    if domain.values is None:
+        yield from _walked(one.estimates.walk if one.estimates is not None else None)
+        return
     distribution = one.estimates.distribution if one.estimates is not None else None
     yield {"statistic": "mean", **(_mean(domain, distribution) if distribution else {})}
     for share in SHARES:
         quantile = _quantile(domain, distribution, share) if distribution else {}
         yield {"statistic": "quantile", "share": share, **quantile}
+
+
+def _walked(walk: Walk | None) -> Iterator[dict[str, Any]]:
+    """How strings were looked for."""
+    if walk is None:
+        yield {"statistic": "not_found"}
+        return
+    share, error = walk.unfound
+    low, high = (min(max(share + side * normal_limit(CONFIDENCE) * error, 0.0), 1.0) for side in (-1, 1))
+    limits = {"ci_low": min(low, share), "ci_high": max(high, share)}
+    yield {"statistic": "not_found", "estimate": share, "std_error": error, **limits}
+    for level in walk.levels:
+        of = {"n": level.n, "label": str(level.length)}
+        numbers = level.candidates, level.passed, level.threshold, level.find_threshold
+        for name, number in zip(WALKED, numbers, strict=True):
+            yield {**of, "statistic": name, "estimate": float(number) if isfinite(number) else None}
 
 
 def _mean(domain: Domain, distribution: Distribution) -> dict[str, float]:

@@ -99,9 +99,7 @@ class EstimateFrequencies(EstimateHistograms):
             frequencies = frequencies | "Rows" >> beam.FlatMap(frequency_rows).with_output_types(FrequencyRow)
         names = {digest: one.name for digest, one in self.by_digest.items()}
         accounts = beam.FlatMap(partial(_account_rows, names)).with_output_types(AccountRow)
-        of_epoch = partial(
-            _summary_rows, {d: one for d, one in self.by_digest.items() if one.is_distribution}
-        )
+        of_epoch = partial(_summary_rows, {d: one for d, one in self.by_digest.items() if one.has_summaries})
         summaries = beam.FlatMap(of_epoch).with_output_types(SummaryRow)
         return Estimated(frequencies, epochs | "Accounts" >> accounts, histograms | "Summaries" >> summaries)
 

@@ -59,12 +59,12 @@ class FrequencyRow(NamedTuple):
 
 
 class SummaryRow(NamedTuple):
-    """A mean or a quantile over the ordered values of one epoch, of collections that give a distribution.
+    """A mean or a quantile of collections that give a distribution, or how strings were searched.
 
     Attributes:
         collection, version, digest, epoch, epoch_start, epoch_end, revision, attribute, n: as in
             :class:`FrequencyRow`.
-        statistic: ``mean`` or ``quantile``.
+        statistic: ``mean``, ``quantile``, or for strings one of those in docs/outputs.md.
         share: of a quantile, the share of the devices at or below it; None for a mean.
         estimate: the mean, or the quantile as a number; None where values are labels.
         std_error: of a mean; None for a quantile.

@@ -20,8 +20,10 @@ from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.quantity import RANKED, interval, interval_of_mean, points
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
+from ldpbeam.planning.strings import SHOWN, smallest_found, strings_found
 from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
+from ldpbeam.protocols.prefixes import Prefixes
 from ldpbeam.text import plural
 
 _FEW = 5
@@ -44,6 +46,8 @@ class HistogramErrors:
 
 def errors(expected: HistogramErrors) -> str:
     about = f"{expected.attribute}: " if expected.attribute else ""
+    if not expected.values:
+        return strings_found(expected.least, expected.half_width)
     if expected.widest is None or expected.even is None or expected.least is None:
         worst = expected.half_width if expected.worst is None else expected.worst
         width = interval_of_mean(f"{expected.half_width:.4g}", f"{worst:.4g}")
@@ -56,6 +60,9 @@ def errors(expected: HistogramErrors) -> str:
 
 def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...]:
     """The errors of an epoch in which so many devices report, one for each histogram."""
+    if isinstance(collection.protocol, Prefixes):
+        least, width = smallest_found(collection.protocol, devices * float(collection.share))
+        return (HistogramErrors("", 0, width, least=least),)
     widths_of = []
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
@@ -92,7 +99,7 @@ class CheckedCollection:
 
     def lines(self) -> Iterator[str]:
         collection, protocol = self.collection, self.collection.protocol
-        sizes = [f"{name + ': ' if name else ''}{d.size:,} values" for name, d in collection.histograms]
+        sizes = [f"{name + ': ' if name else ''}{domain}" for name, domain in collection.histograms]
         name = f"{collection.name} version {collection.version}"
         yield f"{self.where}: sound, {name}, digest {collection.digest_hex}"
         yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
@@ -100,6 +107,8 @@ class CheckedCollection:
         yield f"  {shuffled_words(collection, self.devices)}"
         yield f"  {bits(protocol.device.payload_bits)} of payload per report"
         yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
+        if collection.is_discovery:
+            yield f"  {SHOWN}"
         if self.devices_of_combination is not None:
             yield (
                 f"  slices: {len(collection.slices.combinations):,} combinations, with "
@@ -132,7 +141,7 @@ class CheckedCollection:
                     "even_half_width": one.even,
                     "worst_half_width": one.worst,
                     "least_frequency": one.least,
-                    "unit": "values" if one.widest is None else "frequency",
+                    "unit": "frequency" if one.least is not None else "values",
                 }
                 for one in self.expected
             ],

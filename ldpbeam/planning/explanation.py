@@ -8,20 +8,21 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS
+from ldpbeam.planning.strings import COUNTED, ESTIMATED, what_devices_do
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.estimator import FrequencyEstimator, Result
 from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
+from ldpbeam.protocols.prefixes import Level, Prefixes
 
 _SHOWN = 60  # characters of an integer or list that is longer
 
 
 def explained(collection: Collection) -> dict[str, list[str]]:
-    parts = list(zip(collection.histograms, collection.estimators, strict=True))
     support, estimate = [], []
-    for ((name, _), estimator), protocol in zip(parts, collection.protocol.parts, strict=True):
+    for (name, _, protocol), estimator in zip(collection.asked, collection.estimators, strict=True):
         about = f"{name}: " if name else ""
         support += [about + line for line in _support(protocol, estimator)]
         estimate += [about + line for line in _estimate(protocol, estimator)]
@@ -37,9 +38,11 @@ def explained(collection: Collection) -> dict[str, list[str]]:
 
 
 def _reports(collection: Collection) -> Iterator[str]:
-    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
+    if isinstance(collection.protocol, Prefixes):
+        yield from what_devices_do(collection.protocol)
+    for name, domain, part in collection.asked:
         about = f"{name}: " if name else ""
-        yield f"{about}{part.NAME} on {domain.size:,} values ({part.SOURCE})"
+        yield f"{about}{part.NAME} on {domain} ({part.SOURCE})"
         for key, value in part.device.definition().items():
             if value is not None:
                 yield f"{about}{_ROUNDS.get(key, key)}: {_integers(value)}"
@@ -90,6 +93,12 @@ def _support(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterator
         yield f"own = P(a report names the stretch of the device's value) = {own:.9f}"
         yield f"other = P(it names a certain other stretch) = {other:.9f}"
         return
+    if isinstance(protocol, Level):
+        support = protocol.estimator.support
+        yield COUNTED
+        yield f"own = P(it names the symbol of the device's prefix) = {float(support.own):.9f}"
+        yield f"other = P(it names the symbol of another one) = {float(support.other):.9f}"
+        return
     if support is None:
         yield "the sum of what the reports say"
         return
@@ -110,6 +119,9 @@ def _estimate(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterato
             "at random from value to value, as far as the counts teach"
         )
         yield "single values have no estimate; mean and quantiles have their own table"
+        return
+    if protocol.estimator.result is Result.DISCOVERED:
+        yield from ESTIMATED
         return
     if protocol.estimator.result is Result.MEAN or support is None:
         yield "the mean of the reports, with what the noise does to it taken out; in the units of the values"
@@ -142,12 +154,12 @@ def _histogram(collection: Collection) -> Iterator[str]:
 
 def _forged(collection: Collection) -> Iterator[str]:
     protocol = collection.protocol
-    asked = zip(collection.histograms, protocol.parts, part_estimators(protocol), strict=True)
-    for (name, _), part, estimator in asked:
+    asked = zip(collection.asked, part_estimators(protocol), strict=not collection.is_discovery)
+    for (name, _, part), estimator in asked:
         worst, about = leverage(part, estimator.share), f"{name}: " if name else ""
         unit = (
             "a frequency"
-            if part.estimator.result is Result.FREQUENCIES
+            if part.estimator.result in (Result.FREQUENCIES, Result.DISCOVERED)
             else "the mean (in units of the largest value)"
         )
         most = f"{worst.one_value:.4g}/n"

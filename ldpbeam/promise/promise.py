@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.channels.exact import log_above_power
 from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.privacy.loss import CURVE_REPORTS
+from ldpbeam.protocols.estimator import Result
 
 if TYPE_CHECKING:
     from ldpbeam.protocols.contract import LocalProtocol
@@ -61,7 +62,7 @@ class Promise:
         return cls(
             reports=reports,
             of=of,
-            attributes=len(protocol.parts),
+            attributes=1 if protocol.RESULT is Result.DISCOVERED else len(protocol.parts),
             inputs=guarantee.inputs,
             first_report=guarantee.first_report,
             two_reports=None if reports < 2 else any_loss(protocol, 2)[0],

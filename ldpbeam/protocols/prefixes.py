@@ -175,7 +175,9 @@ class PrefixEstimator(Estimator):
         ]
         own, symbols = float(self.level.symbol[0]), (*strings.symbols, OTHER)
         found = walk(levels, Reading(symbols, own, family.words(), strings.prints_of))
-        return Estimates(found.n, found.support, found.numbers, labels=tuple(found.texts), walk=found)
+        return Estimates(
+            found.n, found.support, found.numbers, labels=tuple(map(strings.label, found.texts)), walk=found
+        )
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The raw estimates: what was not found is missing from their sum."""

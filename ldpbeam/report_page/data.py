@@ -22,6 +22,7 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read, read_slices
 from ldpbeam.report_page.significance import Standing
+from ldpbeam.report_page.strings import Walk, walks
 from ldpbeam.report_page.text import clean_tree, count, plain, share
 from ldpbeam.sums.quartiles import QUARTILES
 from ldpbeam.text import clean, plural
@@ -76,6 +77,8 @@ class CollectionData:
     """The epochs once read, where there is room."""
     sliced: Mapping[int, Slot] = field(default_factory=dict, repr=False)
     """Where the results by slice are; empty without slices."""
+    walks: Mapping[int, Walk] = field(default_factory=dict, repr=False)
+    """How strings were looked for, by epoch."""
 
     @property
     def digest(self) -> str:
@@ -94,6 +97,27 @@ class CollectionData:
     def distribution(self) -> bool:
         """Whether the result is a distribution, with limits of the shares up to values."""
         return self.histogram.result is Result.DISTRIBUTION
+
+    def found(self, epoch: int) -> int:
+        """How many strings an epoch has found."""
+        return len(self.read(epoch).values) if epoch in self.slots else 0
+
+    @property
+    def list_in_short(self) -> str:
+        """What the last epoch has found, and what that leaves out."""
+        epoch, walk = max(self.walks.items())
+        found = plural(self.found(epoch), "string")
+        return f"epoch {epoch} found {found}; {walk.others} of the devices hold another one"
+
+    @property
+    def collected(self) -> int:
+        """How many epochs there are; one that found no string has no table."""
+        return max(len(self.epochs), len(self.walks))
+
+    @property
+    def discovered(self) -> bool:
+        """Whether the result is a list of strings, another one in each epoch."""
+        return self.histogram.result is Result.DISCOVERED
 
     @property
     def declares_atoms(self) -> bool:
@@ -123,7 +147,9 @@ class CollectionData:
             whole = self.in_memory[epoch]
             return whole if values is None else whole.only(values)
         key = (self.collection.name, self.digest, self.histogram.attribute)
-        return read(self.slots[epoch], key, epoch, values, self._true, distribution=self.distribution)
+        made = read(self.slots[epoch], key, epoch, values, self._true, distribution=self.distribution)
+        # A string is whole in the reports of some prefix lengths alone.
+        return replace(made, n=self.walks[epoch].n) if epoch in self.walks else made
 
     def read_slices(
         self, epoch: int, values: Iterable[int], *, single: bool = False
@@ -178,6 +204,7 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     for key, (recorded, one) in known.items():
         exact = truths.get(key[2])
         fits = exact is not None and (alone or exact.size == one.size)
+        found = one.result is Result.DISCOVERED  # whose values are others in each epoch
         bare = CollectionData(
             recorded,
             one,
@@ -185,8 +212,9 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
             alone,
             _distinction(recorded, [other for other, _ in known.values()]),
             slots.get(key, {}),
-            exact if fits else None,
-            sliced=sliced.get(key, {}),
+            exact if fits and not found else None,
+            sliced={} if found else sliced.get(key, {}),
+            walks=walks(output_dir, key[1]) if found else {},
         )
         collections.append(_summed_up(bare, room))
     return Run(record, tuple(collections), tuple(problems), bool(truths))
@@ -247,7 +275,7 @@ def _summed_up(data: CollectionData, room: int) -> CollectionData:
     begun = Dates()
     for place, epoch in enumerate(order):
         snapshot = data.read(epoch)
-        if not data.size and len(snapshot.values):
+        if not data.size and not data.discovered and len(snapshot.values):
             data = replace(data, size=len(snapshot.values))
         if data.size * len(order) <= room:
             whole[epoch] = snapshot
@@ -266,9 +294,9 @@ def _summed_up(data: CollectionData, room: int) -> CollectionData:
         data,
         epochs=tuple(summaries),
         last=last,
-        ranked=tuple(ranked),
+        ranked=() if data.discovered else tuple(ranked),
         standing={value: standing.of(value) for value in ranked},
-        changed=frozenset() if data.distribution else standing.changed(),
+        changed=frozenset() if data.distribution or data.discovered else standing.changed(),
         dates=begun,
         in_memory=whole,
     )

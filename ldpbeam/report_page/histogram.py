@@ -30,7 +30,8 @@ _TOP = 20
 def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Figure], str]:
     snapshot = data.last
     if snapshot is None:
-        return [], "This run wrote no estimates for this collection."
+        nothing = "No epoch has found a string." if data.walks else "This run wrote no estimates for it."
+        return [], nothing
     if not snapshot.usable:
         reports = plural(snapshot.n, "report")
         return [], f"Epoch {snapshot.epoch} has {reports}: too few to estimate anything ({snapshot.status})."
@@ -73,6 +74,8 @@ class _Drawing:
 
     def figures(self) -> list[Figure]:
         """One figure where every value fits, otherwise the whole domain and the largest values."""
+        if self.data.discovered:
+            return [self._each(self._largest[:_EACH], self._title(""), "each", True)]
         if self.rows <= _EACH:
             places = np.arange(self.rows) if self.ordered else self._largest
             return [self._each(places, self._title(""), "each", True)]

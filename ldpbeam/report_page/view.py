@@ -13,10 +13,11 @@ from ldpbeam.report_page.accuracy import answer, average, error_figure
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.explorer import explorer
 from ldpbeam.report_page.histogram import histogram
-from ldpbeam.report_page.over_epochs import by_slice, over_epochs
+from ldpbeam.report_page.over_epochs import OverEpochs, by_slice, over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
+from ldpbeam.report_page.strings import SAYS, epochs_table, walk_table
 from ldpbeam.report_page.sums import added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, points, share
 from ldpbeam.text import plural
@@ -71,8 +72,9 @@ class Section:
         self.followed = over_epochs(data, why, detail, prefix)
         self.by_slice = by_slice(data, detail, prefix)
         self.histograms, self.histogram_note = histogram(data, detail, prefix)
-        self.histogram_title = f"{self._result} of the last epoch"
-        self.explorer = None if data.distribution else explorer(data, why, detail.octets)
+        self.histogram_title = "Strings found" if data.discovered else f"{self._result} of the last epoch"
+        listed = not data.distribution and not data.discovered
+        self.explorer = explorer(data, why, detail.octets) if listed else None
         self.added_up = added_up(data, detail, prefix)
         self.accounting: Sequence[Figure] = ()
         self.accounting_table: Table | None = None
@@ -83,11 +85,26 @@ class Section:
             self.identity = accounting.identity(self._total, stream)
         self.balanced = not any(accounting.unexplained(row.account, stream) for row in accounts)
         self.error_title = "Error" if data.uniform is None else "Error: does this beat answering 1/k?"
-        self.error = error_figure(data, detail, prefix)
+        self.error: Figure | None = error_figure(data, detail, prefix)
         self.answer, self.answer_numbers = answer(data)
+        self.walk: Table | None = None
+        if data.walks:
+            self._show_walks(detail)
         self.privacy = privacy(data.collection, prefix)
         indicators = record.indicators if record else None
         self.poisoning = poisoning(indicators, data.digest, data.histogram, detail.rows)
+
+    def _show_walks(self, detail: Detail) -> None:
+        """In the place of what values have that are listed: each epoch has strings of its own."""
+        data, (epoch, walk) = self._data, max(self._data.walks.items())
+        table = epochs_table(data.walks, data.found, data.dates, detail)
+        self.followed = OverEpochs([], [], f"Each epoch has a list of its own: {data.list_in_short}.", table)
+        self.walk = walk_table(epoch, walk) if walk.lengths else None
+        self.error_title, self.error, self.answer = "What the list says", None, SAYS
+        self.answer_numbers = (
+            f"It does not say what the other devices hold ({walk.others} in epoch {epoch}): strings that few "
+            "devices share are not found, and are not counted one by one."
+        )
 
     @property
     def _result(self) -> str:
@@ -105,7 +122,7 @@ class Section:
             parts.append(plural(data.size, "value"))
         if data.mean:
             parts.append(f"mean of values in {data.reach}")
-        parts.append(plural(len(data.epochs), "epoch"))
+        parts.append(plural(data.collected, "epoch"))
         if total is not None:
             parts.append(f"{plural(total.read, 'report')} read, {count(total.counted)} counted")
         else:
@@ -124,6 +141,8 @@ class Section:
             start = f"{part} {plural(read, 'report')}{scope} were counted"
         else:
             start = f"{plural(sum(epoch.n for epoch in self._data.epochs), 'report')} were counted"
+        if self._data.walks:
+            return f"{start}, and {self._data.list_in_short}."
         if not self._usable:
             least = self._data.collection.min_reports
             why = f": no epoch reached {plural(least, 'report')}" if least else ""
@@ -161,6 +180,12 @@ class Section:
         if data.mean:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
             unit, estimate = "half the width of a 95 % interval", "mean, which may lie outside its range"
+        elif data.discovered:
+            shown, chances = "counts", "per epoch: how many reports name each symbol of each hash function"
+            unit, estimate = (
+                "half the width of a 95 % interval, in percentage points,",
+                "estimate of a string",
+            )
         elif data.distribution:
             shown, chances = "counts", "per epoch: how many reports name each stretch of each hash function"
             unit, estimate = "half the width of a 95 % interval, in percentage points,", ""
@@ -176,7 +201,7 @@ class Section:
             Stage("report", count(read), "read; each device's value, randomised before sending"),
             Stage(
                 "epoch",
-                count(len(data.epochs)),
+                count(data.collected),
                 f"of {duration(length)} each" if length else "periods of collection",
             ),
             Stage("support", shown, chances),

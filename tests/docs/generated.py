@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,10 @@ from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing.strings import ALPHABETS, Strings
 from ldpbeam.histogram import estimate_epoch, make_consistent
 from ldpbeam.planning.spread import mean_error
+from ldpbeam.planning.strings import smallest_found
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
@@ -37,6 +39,7 @@ from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
+from ldpbeam.protocols.prefixes import of_strings
 from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.fleet import Fleet
@@ -560,6 +563,22 @@ def audit_faults() -> str:
     return table(["fault", "check", "draws"], rows)
 
 
+# --- docs/strings.md: which strings are found
+
+
+def smallest() -> str:
+    """The smallest share that is found, by devices, level and length."""
+    rows = []
+    for epsilon in (2.0, 4.0):
+        for most in (8, 16):
+            strings = Strings.of(most, ALPHABETS["lower"])
+            kind = of_strings("olh", strings, Parameters(epsilon=epsilon))
+            found = [smallest_found(kind, 10.0**power)[0] for power in (4, 5, 6)]
+            shares = ["none" if one == inf else f"{100 * one:.2g} %" for one in found]
+            rows.append([f"{epsilon:g}", str(most), *shares])
+    return table(["ε", "symbols", "10,000 devices", "100,000", "1,000,000"], rows)
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/audit.md": {"audit-faults": audit_faults},
     "docs/tour.md": {
@@ -582,6 +601,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "few-reports": few_reports,
         "shuffled": shuffled,
     },
+    "docs/strings.md": {"smallest": smallest},
     "docs/outputs.md": {
         "estimates": estimates_columns,
         "cumulative": cumulative_columns,

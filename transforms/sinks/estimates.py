@@ -50,13 +50,14 @@ def summaries_file_name(collection: Collection, epoch: int) -> str:
 def slice_file_names(collection: Collection, epoch: int) -> tuple[str, ...]:
     """``slices/NAME-DIGEST-epoch-000012.parquet``: the newest revision of an epoch by slice.
 
-    Where results are distributions, with its summaries and counts by slice, in folders of their own.
+    Where it has summaries, with those by slice, and of distributions counts, in folders of their own.
     """
     if not collection.slices:
         return ()
     stem = f"{epoch_stem(collection, epoch)}.parquet"
-    folders = ("slices", "slice_summaries", "slice_counts") if collection.is_distribution else ("slices",)
-    return tuple(f"{folder}/{stem}" for folder in folders)
+    folders = "slices", "slice_summaries", "slice_counts"
+    number = 3 if collection.is_distribution else 2 if collection.has_summaries else 1
+    return tuple(f"{folder}/{stem}" for folder in folders[:number])
 
 
 def latest_file_name(collection: Collection, epoch: int) -> str:
@@ -169,7 +170,7 @@ class EpochFiles:
         content = as_parquet(table)
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
         made, own = publish(self._output, name, content, table.num_rows), None
-        if newest and self._distribution:
+        if newest and self._collection.has_summaries:
             summaries = summary_table(self._collection, histogram)
             place = summaries_file_name(self._collection, histogram.epoch)
             own = publish(self._output, place, as_parquet(summaries), summaries.num_rows)
@@ -182,7 +183,7 @@ class EpochFiles:
     def _remove_newest(self, epoch: int) -> None:
         """What readers take as the newest result of an epoch, which is withheld now."""
         remove(self._output, latest_file_name(self._collection, epoch))
-        if self._distribution:
+        if self._collection.has_summaries:
             remove(self._output, summaries_file_name(self._collection, epoch))
         for name in slice_file_names(self._collection, epoch):
             remove(self._output, name)

@@ -100,8 +100,9 @@ def read_histories(
     parts = ResultsFolder.of(results, slice_)
     every = [_read(known, one, results) for one in parts.histories(choice)]
     listed = [one for one in every if not one.collection.is_discovery]
-    if every and not listed:
-        require_listed(every[0].collection)
+    if not listed:
+        for collection in known.values():
+            require_listed(collection)
     return parts, listed
 
 

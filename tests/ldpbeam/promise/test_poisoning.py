@@ -8,20 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ldpbeam
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.indicators import indicators
 from ldpbeam.planning.ordered_errors import leverage_of_sum
+from ldpbeam.planning.strings import smallest_found
 from ldpbeam.promise.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
+from ldpbeam.protocols.attributes.sample import AttributeResponse
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.direct import Direct
+from ldpbeam.protocols.hashed import Hashed
 from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.prefixes import Prefixes
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
+from ldpbeam.support import Support
 from tests.narrow import present
 from tests.reference.settings import Setting, frequency_settings
 
@@ -177,3 +184,35 @@ def test_of_a_sampled_attribute_each_report_weighs_more() -> None:
     means = leverage_record(allocate("sample", "one_bit_mean", (101, 101), parameters))
     single = leverage(protocol("one_bit_mean", 101, parameters)).one_value
     assert [one["one_value"] for one in means] == pytest.approx([2 * single] * 2)
+
+
+@pytest.mark.parametrize(("scale", "found"), [(0.5, False), (1.3, True)])
+def test_forgers_put_a_string_on_the_list_without_an_alarm(scale: float, found: bool) -> None:
+    """So many as docs/poisoning.md says, whose lengths and functions are drawn as devices draw them."""
+    collection = ldpbeam.parse_collection(
+        "name: w\ndomain: {strings: {max_length: 6, symbols: abcdefgh}}\nprotocol: olh\nepsilon: 4\n"
+        "epoch: {length: 1d}\n"
+    )
+    kind, honest = collection.protocol, 20_000
+    assert isinstance(kind, Prefixes)
+    strings, level = kind.strings, kind.estimator.level
+    drawn = np.random.default_rng(3)
+    words = ["".join(drawn.choice(list("abcde"), 6)) for _ in range(1000)]
+    ranks = 1 / np.arange(1, 1001)
+    texts = [words[i] for i in drawn.choice(1000, honest, p=ranks / ranks.sum())]
+    columns = ldpbeam.simulate(collection, texts)
+    support = Support.zero_of(kind.counter)
+    support.add(columns.payloads, kind.counter)
+    least, _ = smallest_found(kind, honest)
+    [record] = leverage_record(kind)[:1]
+    forged = round(scale * least * honest / (float(kind.share) * present(record["one_value"])))
+    lengths = drawn.choice(len(strings.lengths), forged, p=np.array(strings.weights) / sum(strings.weights))
+    for length, seed in zip(lengths.tolist(), drawn.integers(0, level.family.functions, forged), strict=True):
+        symbol = level.family.hash(int(seed), strings.fingerprints("hgfedh")[length])
+        payload = kind.device.encode(AttributeResponse(length, Hashed(int(seed), symbol)))
+        support.add(np.frombuffer(payload, np.uint8)[None], kind.counter)
+    assert not any(one.alarm for one in indicators(kind, support))
+    (estimator,) = collection.estimators
+    labels = present(estimator.estimate(support.counts, support.reports).labels)
+    assert words[0] in labels
+    assert ("hgfedh" in labels) == found
