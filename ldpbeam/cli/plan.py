@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import (
@@ -42,6 +43,18 @@ def _end_of_range(text: str) -> int:
     return maximum
 
 
+def _strings(text: str) -> tuple[int, str]:
+    """The longest length of strings and the name of their alphabet, 16:lower."""
+    from ldpbeam.hashing.strings import ALPHABETS
+
+    length, colon, alphabet = text.partition(":")
+    if not colon or not length.isdecimal():
+        raise ValueError(f"{text!r} is no length with an alphabet, such as 16:lower")
+    if alphabet not in ALPHABETS:
+        raise ValueError(f"{alphabet!r} is no alphabet; there are {', '.join(ALPHABETS)}")
+    return int(length), alphabet
+
+
 def _error(text: str) -> tuple[float, bool]:
     """The number of an error, 0.5 or 0.5%, and whether it was written in per cent."""
     number = text.strip()
@@ -68,6 +81,13 @@ _ERROR = TextOption("error", _error)
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The values: a collection (.yaml; of a mean it asks for a mean), or a text with a label per line.",
+)
+@click.option(
+    "--strings",
+    type=TextOption("strings", _strings),
+    metavar="LENGTH:SYMBOLS",
+    help="The values are strings that nobody lists: the longest length, and digits, lower, lower_digits, "
+    "hostname or printable.",
 )
 @click.option(
     "--ordered",
@@ -158,6 +178,9 @@ _ERROR = TextOption("error", _error)
 def plan(**asked: Any) -> None:
     """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device."""
     given = PlanOptions(**asked)
+    if given.strings is not None:
+        _plan_strings(given, *given.strings)
+        return
     from ldpbeam.collection.epochs import duration
     from ldpbeam.collection.file import parse_collection
     from ldpbeam.collection.slices import Slices
@@ -202,6 +225,36 @@ def plan(**asked: Any) -> None:
     deliver(document | {"written": written})
 
 
+# --- strings
+
+_OF_STRINGS = {"strings", "devices", "epochs", "longitudinal", "first", "output", "name", "epoch", "start"}
+
+
+def _plan_strings(given: PlanOptions, max_length: int, alphabet: str) -> None:
+    from ldpbeam.planning.needs import USUAL_EPOCHS
+    from ldpbeam.planning.string_plan import StringNeeds, StringPlan
+
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = str(option.name)
+        said = name in context.params and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if said and name not in _OF_STRINGS:
+            raise _incomplete(f"{option.opts[0]} has no meaning with --strings", "Leave it out.")
+    if given.devices is None:
+        raise _incomplete("how many devices report is not known", "Add --devices N.")
+    epochs = given.epochs or USUAL_EPOCHS
+    needs = StringNeeds(max_length, alphabet, given.devices, epochs, given.longitudinal, given.first)
+    start = next_midnight() if given.start is None else given.start
+    made = StringPlan.of(needs, given.name, given.epoch, start)
+    say(*made.lines())
+    written: dict[str, str] = {}
+    if given.output is not None:
+        given.output.write_text(made.text, "utf-8")
+        written["collection"] = str(given.output)
+        say(f"The collection is in {given.output}")
+    deliver(made.as_record() | {"written": written})
+
+
 # --- from needs to a plan
 
 _MOST_DISTINCT = 1 << 16
@@ -216,6 +269,7 @@ class PlanOptions:
     values: int | None
     maximum: int | None  # of a counter whose mean is asked for
     domain: Path | None
+    strings: tuple[int, str] | None  # the longest length, and the name of an alphabet
     ordered: bool
     population: str | None
     devices: int | None
@@ -426,7 +480,7 @@ def _who(given: PlanOptions) -> _Who:
     if stated is None:
         raise _incomplete(
             "how many values there are is not known",
-            "Give one of --values N, --mean MAX, --domain FILE, --population SPEC.",
+            "Give one of --values N, --mean MAX, --domain FILE, --population SPEC, --strings LENGTH:SYMBOLS.",
         )
     return stated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import inf, log, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -17,8 +18,8 @@ MOST_BEGINNINGS = 1 << 17
 """Prefixes of the first level."""
 CREDIT = 4.0
 """What a prefix can pay at all levels together before it is dropped, see :func:`deficit`."""
-_PASSED = 14
-"""Prefixes that go on for each frequent one: it, and others that share its beginning."""
+SCREEN = 1.5
+"""Deviations of the support as it was counted, below which no candidate is looked at again."""
 _CELLS = 401
 """Of the law of what a prefix has paid."""
 
@@ -67,6 +68,22 @@ def law_variance(share: Any, own: float, g: int, asked: float) -> Any:
     return law / gap**2 + (1 - asked) * share * (1 - share)
 
 
+def expected_candidates(share: float, lengths: Sequence[int], symbols: int) -> list[float]:
+    """Of each level, if as many strings are frequent as can have this share."""
+    from scipy.special import ndtr
+
+    paid = np.linspace(0, CREDIT, _CELLS)
+    false = symbols ** lengths[0] * np.eye(1, _CELLS)[0]
+    candidates = [float(symbols ** lengths[0])]
+    for before, after in pairwise(lengths):
+        extensions = float(symbols) ** (after - before)
+        least = np.maximum(np.sqrt(2 * np.maximum(log(extensions) - paid, 0)), SCREEN)
+        false = np.convolve(false, np.diff(ndtr(-least), prepend=0))[:_CELLS] * extensions
+        false[0] += extensions / share
+        candidates.append(float(false.sum()))
+    return candidates
+
+
 def find_chance(
     share: float,
     devices: float,
@@ -91,8 +108,7 @@ def find_chance(
             left = log(symbols) * (lengths[level + 1] - lengths[level]) - paid
             least = np.where(left > 0, np.sqrt(2 * np.maximum(left, 0)), -inf) * none
             spent = np.convolve(spent, np.diff(ndtr((share - least) / spread), prepend=0))[:_CELLS]
-    before = lengths[-2] if len(lengths) > 1 else 0
-    candidates = symbols ** (lengths[-1] - before) * (_PASSED / share if before else 1)
+    candidates = expected_candidates(share, lengths, symbols)[-1]
     quantile = deviations(false_find_share(len(lengths) - 1, len(lengths)), candidates)
     return float(spent.sum() * ndtr((share - quantile * none) / spread))
 

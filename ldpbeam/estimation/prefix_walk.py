@@ -20,14 +20,12 @@ from math import inf, nan, sqrt
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.estimation.prefix_plan import CREDIT, deficit, deviations, false_find_share
+from ldpbeam.estimation.prefix_plan import CREDIT, SCREEN, deficit, deviations, false_find_share
 from ldpbeam.estimation.prefix_table import LevelCounts, PrefixTable, Reading, sum_of_moments, threshold
 from ldpbeam.estimation.whole_strings import TAIL, find
 
 MOST_CANDIDATES = 1 << 21
 """Of a level: if there were more, only the most frequent prefixes go on."""
-_SCREEN = 1.5
-"""Deviations of the support as it was counted, below which no candidate is looked at again."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def _suffixes(symbols: tuple[str, ...], length: int) -> list[str]:
 
 def _frequent(tables: list[PrefixTable], passed: dict[str, float], suffixes: list[str]) -> dict[str, float]:
     """Candidates with the credit of their prefix, but for those which all tables together call rare."""
-    least = threshold(_SCREEN, sum_of_moments(tables))
+    least = threshold(SCREEN, sum_of_moments(tables))
     kept: dict[str, float] = {}
     for prefix, credit in passed.items():
         texts = [prefix + suffix for suffix in suffixes]

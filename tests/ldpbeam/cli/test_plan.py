@@ -199,3 +199,37 @@ def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:
     assert f"--population csv:{table}:COLUMN" in str(caught.value)
     table.write_text("red\ngreen, or so\n")
     assert "2 values" in told("plan", "--domain", table, "--devices", 9)
+
+
+STRINGS = ("--strings", "6:lower", "--devices", 20_000)
+
+
+def test_strings_are_planned_and_written(tmp_path: Path) -> None:
+    target = tmp_path / "words.yaml"
+    found = document(*STRINGS, "--epsilon-longitudinal", 4, "--name", "words", "--output", target)
+    collection = load_collection(target)
+    assert found["result"] == "discovered"
+    assert (collection.name, collection.protocol_name, collection.epochs.count) == ("words", "loloha", 365)
+    assert found["lengths"] == [3, 5, 6]
+    assert found["whole_strings"] == 0.4
+    # One epoch needs no memo: all of the level goes into the one report, as into each first one of the other.
+    once = document(*STRINGS, "--epsilon-longitudinal", 2, "--epochs", 1)
+    assert once["smallest_share"] == pytest.approx(found["smallest_share"], rel=0.01)
+    assert document("--strings", "6:lower", "--devices", 5)["smallest_share"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--values", 9), "--values has no meaning with --strings"),
+        (("--cap", 3), "--cap has no meaning with --strings"),
+        (("--rows", 12), "--rows has no meaning with --strings"),
+        (("--strings", "16"), "'16' is no length with an alphabet"),
+        (("--strings", "16:lowr"), "'lowr' is no alphabet"),
+        (("--epsilon-first", 5, "--epsilon-longitudinal", 4), "epsilon_first"),
+    ],
+)
+def test_strings_with_options_of_other_values_are_refused(more: tuple[object, ...], says: str) -> None:
+    result = CliRunner().invoke(cli, ["plan", *map(str, (*STRINGS, *more))])
+    assert result.exit_code != 0
+    assert says in result.output + str(result.exception)

@@ -1,0 +1,130 @@
+"""What a collection of strings finds, tells and costs, before there is any device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import duration, instant
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.estimation.prefix_plan import expected_candidates, smallest_share
+from ldpbeam.estimation.prefix_walk import MOST_CANDIDATES
+from ldpbeam.planning.collection_check import promised
+from ldpbeam.planning.needs import USUAL_EPOCHS, USUAL_LEVEL
+from ldpbeam.planning.quantity import points
+from ldpbeam.promise.statements import bits
+from ldpbeam.protocols.prefixes import Prefixes
+from ldpbeam.text import plural
+
+_SECONDS_PER_LOOK = 1e-9
+"""Of one core: a candidate's symbol under a function, and the count that it points to."""
+
+
+@dataclass(frozen=True)
+class StringNeeds:
+    """What is asked of strings; levels as in :class:`ldpbeam.planning.needs.Needs`."""
+
+    max_length: int
+    alphabet: str
+    devices: int
+    epochs: int = USUAL_EPOCHS
+    longitudinal: float | None = None
+    first: float | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Protocol and levels, as lines of a collection file: of a single epoch nothing needs a memo."""
+        level = self.longitudinal or max(USUAL_LEVEL, 2 * (self.first or 0.0))
+        if self.epochs == 1:
+            return f"protocol: olh\nepsilon: {min(level, self.first or level)!r}\n"
+        return (
+            f"protocol: loloha\nepsilon_longitudinal: {level!r}\nepsilon_first: {self.first or level / 2!r}\n"
+        )
+
+
+@dataclass(frozen=True)
+class StringPlan:
+    """A collection that finds strings, with the file that says it."""
+
+    needs: StringNeeds
+    text: str
+    collection: Collection
+
+    @classmethod
+    def of(cls, needs: StringNeeds, name: str, epoch: int, start: int) -> StringPlan:
+        text = (
+            f"# Strings: planned for {needs.devices:,} devices and {needs.epochs:,} epochs.\n"
+            f"name: {name}\nversion: 1\n"
+            f"domain: {{strings: {{max_length: {needs.max_length}, symbols: {needs.alphabet}}}}}\n"
+            f"{needs.protocol}"
+            f"epoch: {{length: {duration(epoch)}, origin: {instant(start)}, count: {needs.epochs}}}\n"
+            "# Devices send a report at once (spread=0), and again when they next run where that failed.\n"
+            f"allowed_lateness: {duration(max(86400, epoch))}\n"
+        )
+        return cls(needs, text, parse_collection(text, "the planned collection"))
+
+    @property
+    def protocol(self) -> Prefixes:
+        protocol = self.collection.protocol
+        assert isinstance(protocol, Prefixes)  # noqa: S101 - the domain has strings
+        return protocol
+
+    @property
+    def symbols(self) -> int:
+        """Those of the alphabet, and the one of texts that cannot be written."""
+        return len(self.protocol.strings.symbols) + 1
+
+    @property
+    def share(self) -> float:
+        """The smallest share that is found with 95 % in one epoch; infinite where none is."""
+        strings, level = self.protocol.strings, self.protocol.estimator.level
+        own, devices = float(level.symbol[0]), self.needs.devices
+        return smallest_share(devices, own, level.g, strings.lengths, strings.weights, self.symbols)
+
+    @property
+    def looks(self) -> float:
+        """Of a server at its counts, if as many strings are frequent as can have the smallest share."""
+        lengths, functions = self.protocol.strings.lengths, self.protocol.estimator.level.family.functions
+        candidates = expected_candidates(min(self.share, 1.0), lengths, self.symbols)
+        return functions * sum(min(one, MOST_CANDIDATES) for one in candidates)
+
+    def lines(self) -> Iterator[str]:
+        needs, strings = self.needs, self.protocol.strings
+        yield (
+            f"strings of up to {needs.max_length} symbols ({needs.alphabet}), {needs.devices:,} devices in "
+            f"each epoch, {plural(needs.epochs, 'epoch')}"
+        )
+        levels = ", ".join(needs.protocol.splitlines()[1:]).replace(": ", " = ")
+        payload = bits(self.protocol.device.payload_bits)
+        yield f"{self.collection.protocol_label} at {levels}, {payload} per report"
+        if isfinite(self.share):
+            share = points(self.share)
+            yield f"A string that {share} % of the devices hold is found in 95 of 100 epochs."
+        else:
+            yield "No string is sure to be found, even if all devices hold it. Plan with more devices."
+        prefixes = ", ".join(map(str, strings.lengths[:-1]))
+        others = f", the others prefixes of {prefixes} symbols" if prefixes else ""
+        yield f"{100 * float(self.protocol.share):g} % of the devices report whole strings{others}."
+        yield from promised(self.collection)
+        yield (
+            f"An epoch costs a server at most about {self.looks:.1g} looks at its counts (candidates × "
+            f"functions), {self.looks * _SECONDS_PER_LOOK:.1g} s of a core."
+        )
+
+    def as_record(self) -> dict[str, Any]:
+        strings = self.protocol.strings
+        return {
+            "schema": "ldpbeam.plan/1",
+            "result": self.protocol.RESULT.value,
+            "devices": self.needs.devices,
+            "epochs": self.needs.epochs,
+            "smallest_share": self.share if isfinite(self.share) else None,
+            "lengths": list(strings.lengths),
+            "whole_strings": float(self.protocol.share),
+            "bits": self.protocol.device.payload_bits,
+            "looks": self.looks,
+            "says": list(self.lines()),
+        }
