@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -77,7 +78,7 @@ class StringPlan:
         """Those of the alphabet, and the one of texts that cannot be written."""
         return len(self.protocol.strings.symbols) + 1
 
-    @property
+    @cached_property
     def share(self) -> float:
         """The smallest share that is found with 95 % in one epoch; infinite where none is."""
         strings, level = self.protocol.strings, self.protocol.estimator.level

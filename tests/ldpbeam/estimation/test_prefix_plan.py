@@ -7,12 +7,15 @@ from math import inf, log, sqrt
 import numpy as np
 import pytest
 
+from ldpbeam.arrays import Floats
 from ldpbeam.estimation.intervals import cumulants
 from ldpbeam.estimation.prefix_plan import (
     CREDIT,
     FALSE_FINDS,
+    SCREEN,
     deficit,
     deviations,
+    expected_candidates,
     false_find_share,
     find_chance,
     law_variance,
@@ -75,13 +78,32 @@ def test_the_chance_is_that_of_drawn_estimates(
         heights = (share + spread * draw.standard_normal(times)) / none
         if level < len(lengths) - 1:
             credit -= deficit(heights, symbols ** (lengths[level + 1] - lengths[level]))
-    candidates = 14 / share * symbols ** (lengths[-1] - lengths[-2])
+    candidates = expected_candidates(share, lengths, symbols)[-1]
     found = ((credit >= 0) & (heights >= deviations(FALSE_FINDS / 2, candidates))).mean()
     # Five deviations of the draws, and what rounding to cells takes.
     assert found == pytest.approx(0.8, abs=5 * 0.002 + 0.002)
     # Without credit it would be another chance.
     assert abs((credit >= CREDIT).mean() - 0.8) > 0.1
     assert find_chance(share, n, own, g, lengths, weights, symbols) == pytest.approx(0.8)
+
+
+def test_candidates_are_those_of_drawn_heights() -> None:
+    lengths, symbols, times, frequent = (2, 4, 5), 40, 4_000_000, 20
+    draw = np.random.default_rng(1)
+
+    def passing(credit: Floats, extensions: int) -> Floats:
+        heights = draw.standard_normal(len(credit))
+        left = credit - deficit(heights, extensions)
+        return np.asarray(left[(left >= 0) & (heights >= SCREEN)])
+
+    first = passing(np.full(times, CREDIT), 1600)
+    false, true = len(first) / times * 1600 * 1600, frequent * 1600
+    second = false + true
+    # Of the candidates of the second level, those of frequent prefixes have their whole credit.
+    drawn = np.concatenate([np.resize(first, times), np.full(round(true / false * times), CREDIT)])
+    third = (len(passing(drawn, 40)) / len(drawn) * second + frequent) * 40
+    expected = expected_candidates(1 / frequent, lengths, symbols)
+    assert expected == pytest.approx([1600, second, third], rel=0.03)
 
 
 def test_shares_shrink_with_devices_and_are_infinite_for_too_few() -> None:
