@@ -10,9 +10,11 @@ import pytest
 import ldpbeam
 from ldpbeam.admission import batch_message
 from ldpbeam.epoch_result import result_of_epoch
+from ldpbeam.errors import UsageError
 from ldpbeam.summaries import summary_table
 from ldpbeam.transforms import FrequenciesPerEpoch
 from ldpbeam.transforms.sinks.accounting import content_digest
+from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from tests.transforms.public import elements, keep
 
 WORDS = ldpbeam.parse_collection("""
@@ -52,3 +54,8 @@ def test_results_with_the_same_strings_and_other_counts_are_different() -> None:
     first, second = (content_digest(WORDS, result) for result in results)
     assert first != second
     assert first == content_digest(WORDS, result_of_epoch(WORDS, 0, [some[0]]))
+
+
+def test_a_table_whose_view_counts_rows_is_refused() -> None:
+    with pytest.raises(UsageError, match="find strings, and the view"):
+        WriteEstimatesToBigQuery(WORDS, "project:data.table")

@@ -107,6 +107,13 @@ def bigquery_client(project: str) -> Any:
 class WriteEstimatesToBigQuery(ConfirmedSink):
     def __init__(self, collection: Collection, table: str) -> None:
         super().__init__(collection)
+        if collection.is_discovery:
+            raise UsageError(
+                "E-USAGE-OPTION",
+                f"revisions of {collection.name} have as many rows as they find strings, and the view of a "
+                "BigQuery table takes the one with most rows",
+                remedy="Leave out --bigquery-table, and take --publish-topic or the files of latest/.",
+            )
         self._table = require_table(table)
         self._client: Any = None
         self._rows: list[dict[str, Any]] = []
