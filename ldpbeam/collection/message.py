@@ -7,6 +7,7 @@ from typing import Any
 
 from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.string_domain import StringDomain
+from ldpbeam.hashing.listed import FUNCTIONS
 from ldpbeam.protocols import LocalProtocol, Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
@@ -31,6 +32,7 @@ def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
             setattr(message.strings, name, getattr(strings, name))
         message.strings.lengths.extend(strings.lengths)
         message.strings.weights.extend(strings.weights)
+        message.strings.functions = FUNCTIONS
         return
     message.size = domain.size
     message.labels.extend(domain.labels or ())

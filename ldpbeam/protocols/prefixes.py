@@ -200,6 +200,9 @@ class Prefixes(Sample):
         """Of the devices that report whole texts."""
         return Fraction(self.strings.weights[-1], sum(self.strings.weights))
 
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        return self.parts[0].resolved_parameters()
+
     @property
     def not_hidden(self) -> tuple[str, ...]:
         drawn = f"Which of {len(self.parts)} prefix lengths a device drew for life stands in every report."

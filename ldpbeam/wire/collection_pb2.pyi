@@ -95,20 +95,22 @@ class Domain(_message.Message):
     def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ..., other: _Optional[int] = ..., strings: _Optional[_Union[Strings, _Mapping]] = ...) -> None: ...
 
 class Strings(_message.Message):
-    __slots__ = ("max_length", "symbols", "fold", "drop", "lengths", "weights")
+    __slots__ = ("max_length", "symbols", "fold", "drop", "lengths", "weights", "functions")
     MAX_LENGTH_FIELD_NUMBER: _ClassVar[int]
     SYMBOLS_FIELD_NUMBER: _ClassVar[int]
     FOLD_FIELD_NUMBER: _ClassVar[int]
     DROP_FIELD_NUMBER: _ClassVar[int]
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
     max_length: int
     symbols: str
     fold: bool
     drop: bool
     lengths: _containers.RepeatedScalarFieldContainer[int]
     weights: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, max_length: _Optional[int] = ..., symbols: _Optional[str] = ..., fold: bool = ..., drop: bool = ..., lengths: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[int]] = ...) -> None: ...
+    functions: int
+    def __init__(self, max_length: _Optional[int] = ..., symbols: _Optional[str] = ..., fold: bool = ..., drop: bool = ..., lengths: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[int]] = ..., functions: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2", "gamma", "segment", "w")
