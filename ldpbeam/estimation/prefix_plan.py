@@ -1,4 +1,4 @@
-"""Levels for strings that nobody listed, and the smallest share of devices whose string will be found."""
+"""When a prefix goes on, and the smallest share of devices whose string will be found."""
 
 from __future__ import annotations
 
@@ -12,31 +12,12 @@ import numpy as np
 
 FALSE_FINDS = 0.05
 """Of so many collections at most, a string is found that nobody holds."""
-MOST_EXTENSIONS = 9_999
-"""Of a prefix by one level: longer steps cost work and hardly find more."""
-MOST_BEGINNINGS = 1 << 17
-"""Prefixes of the first level."""
 CREDIT = 4.0
 """What a prefix can pay at all levels together before it is dropped, see :func:`deficit`."""
 SCREEN = 1.5
 """Deviations of the support as it was counted, below which no candidate is looked at again."""
 _CELLS = 401
 """Of the law of what a prefix has paid."""
-
-
-def prefix_lengths(max_length: int, symbols: int) -> tuple[int, ...]:
-    """Lengths of the levels for an alphabet of so many symbols: as few as the limits above allow."""
-    step, first = (_digits(symbols, most) for most in (MOST_EXTENSIONS, MOST_BEGINNINGS))
-    steps = max(0, -(-(max_length - first) // step))
-    return tuple(max_length - i * step for i in range(steps, -1, -1))
-
-
-def _digits(symbols: int, most: int) -> int:
-    """The greatest length with at most so many strings, at least 1."""
-    length = 1
-    while symbols ** (length + 1) <= most:
-        length += 1
-    return length
 
 
 def deficit(height: Any, extensions: int) -> Any:

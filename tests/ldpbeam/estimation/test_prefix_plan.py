@@ -1,4 +1,4 @@
-"""Levels of strings, and the chance that one is found."""
+"""When a prefix goes on, and the chance that a string is found."""
 
 from __future__ import annotations
 
@@ -19,25 +19,8 @@ from ldpbeam.estimation.prefix_plan import (
     false_find_share,
     find_chance,
     law_variance,
-    prefix_lengths,
     smallest_share,
 )
-
-
-@pytest.mark.parametrize(
-    ("most", "symbols", "lengths"),
-    [
-        (16, 40, (2, 4, 6, 8, 10, 12, 14, 16)),
-        (15, 40, (3, 5, 7, 9, 11, 13, 15)),
-        (16, 10, (4, 7, 10, 13, 16)),
-        (8, 95, (2, 4, 6, 8)),
-        (5, 200, (2, 3, 4, 5)),
-        (3, 40, (3,)),
-        (1, 10**6, (1,)),
-    ],
-)
-def test_levels_are_as_few_as_the_work_allows(most: int, symbols: int, lengths: tuple[int, ...]) -> None:
-    assert prefix_lengths(most, symbols) == lengths
 
 
 def test_false_finds_of_all_levels_add_up() -> None:
@@ -70,7 +53,7 @@ def test_the_chance_is_that_of_drawn_estimates(
     n: int, own: float, g: int, lengths: tuple[int, ...], weights: tuple[int, ...], symbols: int
 ) -> None:
     share = smallest_share(n, own, g, lengths, weights, symbols, 0.8)
-    draw, times = np.random.default_rng(1), 40_000
+    draw, times = np.random.default_rng(1), 400_000
     credit = np.full(times, CREDIT)
     for level, weight in enumerate(weights):
         asked = weight / sum(weights)
@@ -81,7 +64,7 @@ def test_the_chance_is_that_of_drawn_estimates(
     candidates = expected_candidates(share, lengths, symbols)[-1]
     found = ((credit >= 0) & (heights >= deviations(FALSE_FINDS / 2, candidates))).mean()
     # Five deviations of the draws, and what rounding to cells takes.
-    assert found == pytest.approx(0.8, abs=5 * 0.002 + 0.002)
+    assert found == pytest.approx(0.8, abs=5 * 0.0006 + 0.002)
     # Without credit it would be another chance.
     assert abs((credit >= CREDIT).mean() - 0.8) > 0.1
     assert find_chance(share, n, own, g, lengths, weights, symbols) == pytest.approx(0.8)

@@ -90,6 +90,13 @@ def test_parts_of_frequent_strings_are_taken_out() -> None:
     assert table.support(prints)[0] == pytest.approx(table.n / g + before[0] * table.unit)
 
 
+def test_nothing_is_taken_out_of_noise() -> None:
+    table = table_of(np.random.default_rng(1).poisson(40, (FUNCTIONS, 4)), 0.6)
+    before = table.moments()
+    table.take_out(np.arange(300, dtype=np.uint32))
+    assert table.moments().tolist() == before.tolist()
+
+
 def test_strings_with_one_fingerprint_are_remembered() -> None:
     table = table_of(np.ones((FUNCTIONS, 3), np.int64), 0.6)
     table.take_out(np.array([5, 9, 5, 7], np.uint32))

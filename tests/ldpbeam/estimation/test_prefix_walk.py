@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 from math import exp, inf
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.estimation import prefix_walk
-from ldpbeam.estimation.prefix_plan import FALSE_FINDS, smallest_share
+from ldpbeam.estimation.prefix_plan import FALSE_FINDS, deviations, law_variance, smallest_share
 from ldpbeam.estimation.prefix_table import LevelCounts, Reading
 from ldpbeam.estimation.prefix_walk import walk
 from ldpbeam.hashing import ListedFamily
@@ -68,25 +69,36 @@ def levels() -> list[LevelCounts]:
 
 
 def test_all_frequent_strings_of_any_length_are_found(levels: list[LevelCounts]) -> None:
-    found = walk(levels, reading("abc"))
+    found, laws = walk(levels, reading("abc")), []
+    passed = [1, *(done.passed for done in found.levels)]
+    strings = passed[0] + passed[1] + passed[2] + 13 * passed[3]
     assert sorted(found.texts) == sorted(HELD)
     assert found.numbers[0].tolist() == sorted(found.numbers[0], reverse=True)
     for i, text in enumerate(found.texts):
-        # A string is whole from the first level on that is longer than it, and at the last one.
-        whole = [j for j, length in enumerate(LENGTHS) if length > len(text) or length == 5]
-        assert found.n[i] == sum(levels[j].counts.sum() for j in whole)
-        support = 0
-        for j in whole:
-            hashed = FAMILY.hash_many(
-                np.arange(1 << 10, dtype=np.uint64), np.repeat(prints(j, [text]), 1 << 10).astype(np.int64)
-            )
-            support += int(levels[j].counts[np.arange(1 << 10), hashed].sum())
-        assert found.support[i] == support
+        assert found.n[i] == sum(levels[j].counts.sum() for j in whole(text))
+        looked = [FAMILY.support_of(levels[j].counts, prints(j, [text])) for j in whole(text)]
+        assert found.support[i] == sum(looked)
         estimate, error, low, high, low_all, high_all = found.numbers[:, i]
         assert abs(estimate - HELD[text] / 9000) < 4 * error
         assert 0 <= low_all <= low <= estimate <= high <= high_all <= 1
+        assert high_all - estimate == pytest.approx(deviations(0.025, strings) * error)
+        # A fixed population, part of which was asked: the law of other estimates, and a few collisions.
+        asked = sum(levels[j].asked for j in whole(text))
+        laws.append(law_variance(estimate, OWN, G, asked) / found.n[i])
+    assert 1 <= (found.numbers[1] ** 2 / laws).mean() < 1.1
     unfound, error = found.unfound
     assert abs(unfound) < 4 * error < 0.12
+
+
+def test_errors_are_those_of_devices_not_of_reports(levels: list[LevelCounts]) -> None:
+    """Devices with one function for life, each of which reports the same four times."""
+    often = walk([replace(one, counts=4 * one.counts) for one in levels], reading("abc"))
+    once = walk(levels, reading("abc"))
+    assert np.allclose(often.numbers[0], once.numbers[0])
+    assert ((often.numbers[1] / once.numbers[1] > 0.999) & (often.numbers[1] / once.numbers[1] < 1.3)).all()
+    assert [one.find_threshold for one in often.levels] == pytest.approx(
+        [one.find_threshold for one in once.levels]
+    )
 
 
 def test_every_level_says_what_it_did(levels: list[LevelCounts]) -> None:
