@@ -98,7 +98,7 @@ def test_a_life_has_one_length_one_function_and_few_answers(asked: Collection) -
     if asked.protocol_name == "olh":
         assert memo == Memo(born.seed, {}, (Memo(),))
         return
-    assert len(memo.parts[0].answers) == g
+    assert 1 <= len(memo.parts[0].answers) <= g  # a short prefix has few hashes
     longest, cap = asked.parameters.level("epsilon_longitudinal"), present(built.guarantee.cap_over_inputs)
     assert present(built.guarantee.memoised_ratio) <= exp_below(longest)
     assert cap <= g * longest * (1 + 1e-12)
