@@ -21,7 +21,8 @@ def smallest_found(protocol: Prefixes, devices: float) -> tuple[float, float]:
     half of the width of its interval."""
     strings, level = protocol.strings, protocol.estimator.level
     own, asked = float(level.symbol[0]), float(protocol.share)
-    least = smallest_share(devices, own, level.g, strings.lengths, strings.weights, len(strings.symbols))
+    symbols = len(strings.symbols) + 1  # the sign of a text that cannot be written is one more
+    least = smallest_share(devices, own, level.g, strings.lengths, strings.weights, symbols)
     of_least = law_variance(min(least, 1.0), own, level.g, asked)
     return least, WIDE * sqrt(of_least / (devices * asked))
 
@@ -54,6 +55,6 @@ COUNTED = "C(length, s, y) = number of reports of that length whose function s g
 ESTIMATED = (
     "from the shortest length to the longest, a prefix is kept that more reports name than chance explains, "
     "and tried with all symbols behind it",
-    "what is found at the end: in at most 5 of 100 epochs it holds any string that no device holds",
+    "what is found at the end: in about 5 of 100 epochs it holds a string that no device holds",
     "intervals hold after that choice",
 )
