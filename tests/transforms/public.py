@@ -62,7 +62,7 @@ def elements(path: Path) -> list[Any]:
 
 def expected(collections: Sequence[Collection] = BOTH, *, deduplicate: bool = True) -> list[dict[str, Any]]:
     return in_order(
-        row | dict.fromkeys(CUMULATIVE)
+        row | dict.fromkeys(CUMULATIVE) | {"slice": {}}
         for one in collections
         for row in ldpbeam.estimate(one, SENT[one.digest_hex], deduplicate=deduplicate).to_pylist()
     )
