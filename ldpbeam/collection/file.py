@@ -423,6 +423,11 @@ def _strings(entry: _Entry, where: str) -> StringDomain:
     fold = keys["fold"].flag() if "fold" in keys else False
     outside = keys["outside"].choice(("other", "drop")) if "outside" in keys else "other"
     alphabet = ALPHABETS.get(symbols, symbols)
+    if fold and any("A" <= one <= "Z" for one in alphabet):
+        raise keys["fold"].fail(
+            "takes A to Z for a to z, and symbols has capital letters, which nobody could write then",
+            "Remove the capital letters from symbols, or fold.",
+        )
     try:
         return StringDomain(strings=Strings.of(most, alphabet, fold=fold, drop=outside == "drop"))
     except CollectionError as error:

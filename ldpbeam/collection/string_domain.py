@@ -39,12 +39,6 @@ class StringDomain(Domain):
             "Write every character once, or the name of an alphabet such as lower.",
         )
         require_printable(strings.symbols, "symbols", "domain")
-        require(
-            not (strings.fold and any("A" <= one <= "Z" for one in strings.symbols)),
-            "domain",
-            "fold takes A to Z for a to z, and symbols has capital letters, which nobody could write then",
-            "Remove the capital letters from symbols, or remove fold.",
-        )
 
     @property
     def values(self) -> None:
