@@ -13,7 +13,7 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
-from ldpbeam.slice_support import SLICE_BYTES
+from ldpbeam.slice_support import SLICE_BYTES, digests_in
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import varint
 
@@ -64,7 +64,7 @@ def as_sent(collection: Collection, columns: ReportColumns) -> list[ReportColumn
     if not collection.slices:
         return [columns]
     width = columns.payloads.shape[1] - SLICE_BYTES
-    digests = np.ascontiguousarray(columns.payloads[:, width:]).view("<u8")[:, 0]
+    digests = digests_in(read_only(columns.payloads))
     sent = []
     for digest in np.unique(digests):
         rows = np.flatnonzero(digests == digest)

@@ -236,11 +236,6 @@ def _found_columns(histogram: EpochHistogram) -> dict[str, Any]:
     }
 
 
-def slice_columns(collection: Collection) -> list[str]:
-    """The columns of the dimensions of slices; none without slices."""
-    return [COLUMN + one.name for one in collection.slices.dimensions]
-
-
 def table_by_slice(
     collection: Collection, histogram: EpochHistogram, table: Callable[[EpochHistogram], Any]
 ) -> Any:

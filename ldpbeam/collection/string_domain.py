@@ -7,7 +7,8 @@ from typing import Any
 
 from ldpbeam.collection.domain import Domain, require_printable
 from ldpbeam.errors import require
-from ldpbeam.hashing.strings import FINGERPRINTS, Strings
+from ldpbeam.hashing.listed import FINGERPRINTS
+from ldpbeam.hashing.strings import Strings
 
 MOST_SYMBOLS = 256
 MOST_LENGTH = 64

@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.errors import Reason
+from ldpbeam.randomness import FULL
 
 MOST_CELLS = 1 << 26
 """Of a table of functions and values: 128 MiB."""
+
+_GROUPS = 16
+"""Groups of functions that audits look at."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +162,34 @@ class HashFamily(ABC):
 class TableFamily(HashFamily, ABC):
     """A family with few functions: its accumulator is a table with a cell for each function and symbol.
 
+    Seeds are drawn as where the number of functions is a power of two; other families say how.
+
     Class constants:
         FIRST_SEED: of the seeds, which follow it one by one.
     """
 
     SEED_WORDS = 1
     FIRST_SEED: ClassVar[int] = 0
+
+    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
+        each = self.functions // _GROUPS
+        for first in range(0, self.functions, each):
+            seeds = range(first, first + each)
+            yield f"function {first} .. {first + each - 1}", seeds.__contains__, Fraction(1, _GROUPS)
+
+    @property
+    def word_limit(self) -> int:
+        """The number of functions divides 2**64: a seed word may be any 64-bit word."""
+        return FULL
+
+    def seed(self, words: list[int]) -> int:
+        return words[0] % self.functions
+
+    def seed_columns(self, words: Uints) -> Uints:
+        import numpy as np
+
+        seeds: Uints = words[:, 0] % np.uint64(self.functions)
+        return seeds
 
     @property
     def payload_bits(self) -> int:

@@ -8,7 +8,6 @@ says little of single values (docs/maths.md section 3).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,7 +18,6 @@ from typing import Any, ClassVar
 from ldpbeam.arrays import Ints, Uints, read_only
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing.base import TableFamily
-from ldpbeam.randomness import FULL
 
 FUNCTIONS = 64
 """Functions of the family, S: the error of a cumulative share is within 0.3 % of that of 4,096 random ones.
@@ -29,8 +27,6 @@ A power of two, so that an odd multiple of a seed, mod S, takes each number once
 _MULTIPLIER = 11
 """Its powers mod S place the cuts: 16 different ones, each cut's place independent of its neighbours'."""
 _MOST_STRETCHES = 64
-_GROUPS = 16
-"""Groups of functions that audits look at."""
 
 
 @dataclass(frozen=True)
@@ -109,20 +105,6 @@ class IntervalFamily(TableFamily):
         reports = sum(times * _surprise(other + step * length) for length, times in _lengths(self).items())
         return reports / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
 
-    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
-        each = FUNCTIONS // _GROUPS
-        for first in range(0, FUNCTIONS, each):
-            seeds = range(first, first + each)
-            yield f"function {first} .. {first + each - 1}", seeds.__contains__, Fraction(1, _GROUPS)
-
-    @property
-    def word_limit(self) -> int:
-        """S divides 2**64: a seed word may be any 64-bit word."""
-        return FULL
-
-    def seed(self, words: list[int]) -> int:
-        return words[0] % FUNCTIONS
-
     def hash(self, seed: int, value: int) -> int:
         # Always all cuts: a loop that stops at the value would show it by its time.
         return sum(self._cut(seed, index) <= value for index in range(self.g - 1))
@@ -134,12 +116,6 @@ class IntervalFamily(TableFamily):
             "functions": FUNCTIONS,
             "multipliers": list(self.multipliers),
         }
-
-    def seed_columns(self, words: Uints) -> Uints:
-        import numpy as np
-
-        seeds: Uints = words[:, 0] % np.uint64(FUNCTIONS)
-        return seeds
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         from ldpbeam.kernels import hashing

@@ -7,7 +7,6 @@ Over random fingerprints a pair collides with probability 1/g, with a deviation 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,11 +20,10 @@ from ldpbeam.randomness import FULL
 FUNCTIONS = 1 << 12
 """Length of the list, F, unless another one is asked for."""
 FINGERPRINTS = 1 << 32
+"""Values that a fingerprint can have."""
 _SHORTEST, _LONGEST = 1 << 10, 1 << 16
 _MOST_CELLS = 1 << 24
 """Functions and symbols that three bytes can name."""
-_GROUPS = 16
-"""Groups of functions that audits look at."""
 
 
 def public_word(index: int) -> int:
@@ -104,32 +102,12 @@ class ListedFamily(TableFamily):
     def reached(self) -> dict[int, float]:
         return {min(self.g, self.domain_size): 1.0}
 
-    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
-        each = self.functions // _GROUPS
-        for first in range(0, self.functions, each):
-            seeds = range(first, first + each)
-            yield f"function {first} .. {first + each - 1}", seeds.__contains__, Fraction(1, _GROUPS)
-
-    @property
-    def word_limit(self) -> int:
-        """F divides 2**64: a seed word may be any 64-bit word."""
-        return FULL
-
-    def seed(self, words: list[int]) -> int:
-        return words[0] % self.functions
-
     def hash(self, seed: int, value: int) -> int:
         a, c = public_word(2 * seed), public_word(2 * seed + 1)
         return ((a * value + c) % FULL >> 32) * self.g >> 32
 
     def definition(self) -> dict[str, Any]:
         return {"family": self.NAME, "g": self.g, "functions": self.functions}
-
-    def seed_columns(self, words: Uints) -> Uints:
-        import numpy as np
-
-        seeds: Uints = words[:, 0] % np.uint64(self.functions)
-        return seeds
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         import numpy as np

@@ -12,9 +12,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-FINGERPRINTS = 1 << 32
-"""Values that a fingerprint can have."""
-
 END, OTHER = "\0", "\1"
 """Symbols that no text has: behind the end of a text, and in the place of a text that cannot be written."""
 
@@ -62,6 +59,11 @@ class Strings:
         prefixes = len(lengths) - 1
         weights = (*(_PREFIX,) * prefixes, max(_WHOLE * prefixes, 1))
         return cls(max_length, symbols, fold, drop, lengths, weights)
+
+    @property
+    def alphabet(self) -> tuple[str, ...]:
+        """The symbols that a text may begin with, the one of texts that cannot be written among them."""
+        return (*self.symbols, OTHER)
 
     @cached_property
     def _known(self) -> frozenset[str]:

@@ -11,11 +11,12 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.estimation.prefix_plan import expected_candidates, smallest_share
+from ldpbeam.estimation.prefix_plan import expected_candidates
 from ldpbeam.estimation.prefix_walk import MOST_CANDIDATES
 from ldpbeam.planning.collection_check import promised
 from ldpbeam.planning.needs import USUAL_EPOCHS, USUAL_LEVEL
 from ldpbeam.planning.quantity import points
+from ldpbeam.planning.strings import smallest_found
 from ldpbeam.promise.statements import bits
 from ldpbeam.protocols.prefixes import Prefixes
 from ldpbeam.text import plural
@@ -73,23 +74,16 @@ class StringPlan:
         assert isinstance(protocol, Prefixes)  # noqa: S101 - the domain has strings
         return protocol
 
-    @property
-    def symbols(self) -> int:
-        """Those of the alphabet, and the one of texts that cannot be written."""
-        return len(self.protocol.strings.symbols) + 1
-
     @cached_property
     def share(self) -> float:
         """The smallest share that is found with 95 % in one epoch; infinite where none is."""
-        strings, level = self.protocol.strings, self.protocol.estimator.level
-        own, devices = float(level.symbol[0]), self.needs.devices
-        return smallest_share(devices, own, level.g, strings.lengths, strings.weights, self.symbols)
+        return smallest_found(self.protocol, self.needs.devices)[0]
 
     @property
     def looks(self) -> float:
         """Of a server at its counts, if as many strings are frequent as can have the smallest share."""
-        lengths, functions = self.protocol.strings.lengths, self.protocol.estimator.level.family.functions
-        candidates = expected_candidates(min(self.share, 1.0), lengths, self.symbols)
+        strings, functions = self.protocol.strings, self.protocol.estimator.level.family.functions
+        candidates = expected_candidates(min(self.share, 1.0), strings.lengths, len(strings.alphabet))
         return functions * sum(min(one, MOST_CANDIDATES) for one in candidates)
 
     def lines(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ def smallest_found(protocol: Prefixes, devices: float) -> tuple[float, float]:
     half of the width of its interval."""
     strings, level = protocol.strings, protocol.estimator.level
     own, asked = float(level.symbol[0]), float(protocol.share)
-    symbols = len(strings.symbols) + 1  # the sign of a text that cannot be written is one more
+    symbols = len(strings.alphabet)
     least = smallest_share(devices, own, level.g, strings.lengths, strings.weights, symbols)
     of_least = law_variance(min(least, 1.0), own, level.g, asked)
     return least, WIDE * sqrt(of_least / (devices * asked))

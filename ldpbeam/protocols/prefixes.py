@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import ListedFamily
-from ldpbeam.hashing.strings import FINGERPRINTS, OTHER, Strings
+from ldpbeam.hashing.listed import FINGERPRINTS
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols.attributes.sample import (
     Sample,
     SampleCounter,
@@ -28,11 +29,11 @@ from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.hashed import (
     FamilyAndRounds,
     Hashed,
-    HashedLaw,
     HashedProtocol,
     LongitudinalHash,
     OptimalHash,
 )
+from ldpbeam.protocols.local_hash import LocalHashLaw
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import Recurrence, SupportProbabilities
 
@@ -60,19 +61,6 @@ class LevelEstimator(Estimator):
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         return estimates.frequency
-
-
-@dataclass(frozen=True)
-class LevelLaw(HashedLaw):
-    """Of fingerprints under a public list of functions."""
-
-    def guess_from_functions(self, reports: int) -> float:
-        """The value that most reports support, as if the numbers of the others were independent."""
-        from ldpbeam.privacy.guess_laws import binomial, highest
-
-        own, lie = self.rounds.composed
-        other = self.family.least_collision * own + (1 - self.family.least_collision) * lie
-        return highest(binomial(reports, own), binomial(reports, other), self.domain_size)
 
 
 @dataclass(frozen=True)
@@ -105,8 +93,9 @@ class Level(HashedProtocol, ABC):
         return Forgery()
 
     @cached_property
-    def law(self) -> LevelLaw:
-        return LevelLaw(self.domain_size, self.family, self.rounds)
+    def law(self) -> LocalHashLaw:
+        """As if no two fingerprints collided: no guess is better."""
+        return LocalHashLaw(self.domain_size, self.family, self.rounds, SupportProbabilities(*self.symbol))
 
 
 class LevelOLH(OptimalHash, Level):
@@ -173,8 +162,8 @@ class PrefixEstimator(Estimator):
             LevelCounts(length, weight / total * float(share), counts[span].reshape(-1, family.g))
             for length, weight, span in zip(strings.lengths, strings.weights, self.counter.spans, strict=True)
         ]
-        own, symbols = float(self.level.symbol[0]), (*strings.symbols, OTHER)
-        found = walk(levels, Reading(symbols, own, family.words(), strings.prints_of))
+        own = float(self.level.symbol[0])
+        found = walk(levels, Reading(strings.alphabet, own, family.words(), strings.prints_of))
         return Estimates(
             found.n, found.support, found.numbers, labels=tuple(map(strings.label, found.texts)), walk=found
         )
