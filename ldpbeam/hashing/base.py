@@ -171,6 +171,13 @@ class TableFamily(HashFamily, ABC):
     SEED_WORDS = 1
     FIRST_SEED: ClassVar[int] = 0
 
+    @property
+    def linkability(self) -> str:
+        return (
+            f"Which crowd a device belongs to. Every report shows its hash function, one of "
+            f"{self.functions:,}; all devices with the same one look alike."
+        )
+
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
         each = self.functions // _GROUPS
         for first in range(0, self.functions, each):

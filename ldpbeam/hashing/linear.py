@@ -82,13 +82,6 @@ class LinearFamily(UniversalFamily, TableFamily):
         return average, max(whole // self.g**2 - 1, 0) / (whole - 1)
 
     @property
-    def linkability(self) -> str:
-        return (
-            f"Which crowd a device belongs to. Every report shows its hash function, one of "
-            f"{self.points - 1:,}; all devices with the same one look alike."
-        )
-
-    @property
     def functions(self) -> int:
         return self.points - 1
 

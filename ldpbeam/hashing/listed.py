@@ -88,13 +88,6 @@ class ListedFamily(TableFamily):
         return Fraction(0)
 
     @property
-    def linkability(self) -> str:
-        return (
-            f"Which crowd a device belongs to. Every report shows its hash function, one of "
-            f"{self.functions:,}; all devices with the same one look alike."
-        )
-
-    @property
     def classes(self) -> int:
         return self.functions
 
