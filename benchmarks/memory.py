@@ -88,7 +88,6 @@ def rows(
         yield last, "compare, half against half", *measured("compare", out, *halves, *table)
         yield last, "export --by week", *measured("export", out, "--by", "week", *table)
         yield last, "export --every (all)", *measured("export", out, "--every", str(last), *table)
-        yield last, "export --smooth", *measured("export", out, "--smooth", *table)
         yield (
             last,
             "export --group --every (all)",

@@ -6,8 +6,7 @@ Many small fleets of devices with memos report for some epochs while values chan
 once in the middle. Every fleet gives one mean, one difference of two means and one trend per value, each with
 three intervals: without the rate that values are drawn anew at, with it, and as if epochs were independent.
 Covered is what was true of the fleet. Then: how often `compare` finds a change where no frequency changed,
-what smoothing gains, how often its band covers where a frequency changes for one epoch, or for good, and how
-often intervals of means cover where devices come back to their values.
+and how often intervals of means cover where devices come back to their values.
 Exit code 0: all bands hold; 1: one does not.
 """
 
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 
 from ldpbeam.over_time import Combined, DrawnAnew, Series, difference, mean, memo_errors, trend
 from ldpbeam.over_time.compare import compare_epochs
-from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.part_estimator import part_estimators
@@ -109,7 +107,6 @@ class Population:
 
     rate: float
     permuted: bool = False
-    drift: float = 0.0
 
     def moved(self, epoch: int, epochs: int, held: Ints, weights: Floats, rng: np.random.Generator) -> Ints:
         """The values (groups, devices) or (groups, devices, attributes) of the next epoch."""
@@ -125,28 +122,6 @@ class Population:
     def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
         """What the devices hold in an epoch, where that is not what they go on from."""
         return held
-
-
-@dataclass(frozen=True)
-class Events(Population):
-    """In each group some devices take one value, once, in an epoch of the group's own."""
-
-    count: int = 0
-    value: int = 3
-    lasts: bool = False
-
-    def place(self, group: int, epochs: int) -> int:
-        """The epoch of a group: each has its turn, the first too if the change does not last."""
-        return 1 + group % (epochs - 1) if self.lasts else group % epochs
-
-    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
-        """The first ``count`` devices that do not hold the value take it."""
-        seen = held.copy()
-        for group, mine in enumerate(seen):
-            place = self.place(group, epochs)
-            if epoch == place or (self.lasts and epoch > place):
-                mine[np.flatnonzero(mine != self.value)[: self.count]] = self.value
-        return seen
 
 
 @dataclass(frozen=True)
@@ -193,8 +168,6 @@ def fleets(
     seen = held
     for epoch in range(epochs):
         if epoch:
-            weights = weights * np.exp(population.drift * rng.normal(size=k))
-            weights /= weights.sum()
             held = population.moved(epoch, epochs, held, weights, rng)
         last, seen = seen, population.shown(epoch, epochs, held)
         found.changed += float((seen != last).mean()) / (epochs - 1) if epoch else 0.0
@@ -262,68 +235,8 @@ def alarms(found: Fleets) -> tuple[float, float]:
     return float(heard[:, 0].mean()), float(heard[:, 1].mean())
 
 
-def smoothing(found: Fleets) -> tuple[float, float, float, float]:
-    """Over an estimate's variance: V_one and the smoothed one's error; coverage, and as if independent."""
-    groups, _, _ = found.estimate.shape
-    numbers = []
-    for group in range(groups):
-        series = _series(found, group)
-        kept = np.zeros_like(series.estimate)
-        if found.errors is not None:
-            kept = np.minimum(found.errors.floor_variance(series.estimate) / series.n, series.std_error**2)
-        made, naive = smooth(series, found.errors), smooth(series, None)
-        off, other = (one.estimate - found.truth[group] for one in (made, naive))
-        numbers.append(
-            [
-                (kept / series.std_error**2).mean(),
-                (off**2 / series.std_error**2).mean(),
-                (np.abs(off) <= Z * made.std_error).mean(),
-                (np.abs(other) <= Z * naive.std_error).mean(),
-            ]
-        )
-    floor, error, covered, independent = np.mean(numbers, axis=0).tolist()
-    return floor, error, covered, independent
-
-
-def _of_sixteen(name: str, **levels: Any) -> Callable[[], LocalProtocol[Any]]:
-    return lambda: protocol(name, 16, Parameters(**levels))
-
-
-EVENT_SETTINGS = {
-    "oue": _of_sixteen("oue", epsilon=1.0),
-    "l_osue": _of_sixteen("l_osue", epsilon_longitudinal=2.0, epsilon_first=1.0),
-    "loloha": _of_sixteen("loloha", epsilon_longitudinal=2.0, epsilon_first=1.0),
-}
-EVENT_EPOCHS = 30
+PANEL_EPOCHS = 30
 PANELS = {"home": Returning(0.5), "week": Returning(0.0, weekly=True)}
-BANDS = {4: 0.90, 8: 0.90}
-"""What smoothed bands cover at least, but for chance, where a value changes by so many standard errors."""
-
-
-def events(built: LocalProtocol[Any], groups: int, size: float, lasts: bool, seed: int) -> dict[str, float]:
-    """A value rises by ``size`` standard errors; coverage at its epoch, of the epoch before, and the
-    errors."""
-    quiet = fleets(built, 1, DEVICES, 1, Population(0.0), seed)
-    count = round(size * float(quiet.std_error[0, 0, Events.value]) * DEVICES)
-    people = Events(0.0, count=count, lasts=lasts)
-    found = fleets(built, groups, DEVICES, EVENT_EPOCHS, people, seed)
-    others = np.arange(found.estimate.shape[2]) != people.value
-    rows = []
-    for group in range(groups):
-        place = people.place(group, EVENT_EPOCHS)
-        made = smooth(_series(found, group), found.errors)
-        off = made.estimate - found.truth[group]
-        covered = np.abs(off) <= Z * made.std_error
-        error = found.std_error[group][:, others]
-        rows.append(
-            [
-                covered[place, people.value],
-                covered[max(place - 1, 0), people.value],
-                (off[:, others] ** 2 / error**2).mean(),
-                (made.std_error[:, others] / error).mean(),
-            ]
-        )
-    return dict(zip(("at", "before", "error", "width"), np.mean(rows, axis=0).tolist(), strict=True))
 
 
 def returning(found: Fleets) -> dict[str, dict[int, float]]:
@@ -337,7 +250,7 @@ def returning(found: Fleets) -> dict[str, dict[int, float]]:
         for length in (7, 30):
             hits = []
             for group in range(len(found.estimate)):
-                for start in range(0, EVENT_EPOCHS - length + 1, length):
+                for start in range(0, PANEL_EPOCHS - length + 1, length):
                     rows = slice(start, start + length)
                     one = mean(_series(found, group).rows(rows), found.errors, rate)
                     true = found.truth[group, rows].mean(axis=0)
@@ -353,7 +266,7 @@ def _print_returns(groups: int, seed: int) -> list[str]:
     for number, setting in enumerate(SETTINGS):
         for kind, population in PANELS.items():
             found = fleets(
-                setting.build(), groups // 2, DEVICES // 4, EVENT_EPOCHS, population, seed * 5000 + number
+                setting.build(), groups // 2, DEVICES // 4, PANEL_EPOCHS, population, seed * 5000 + number
             )
             table = returning(found)
             chance = SLACK * (0.05 * 0.95 / (groups / 2 * max(1, found.estimate.shape[2] / 2))) ** 0.5
@@ -361,24 +274,6 @@ def _print_returns(groups: int, seed: int) -> list[str]:
                 failed.append(f"{setting.name}, {kind}: covers too little")
             cells = (", ".join(f"{one:.3f}" for one in row.values()) for row in table.values())
             print(f"| {setting.name} | {kind} | {found.changed:.2f} | {' | '.join(cells)} |", flush=True)
-    return failed
-
-
-def _print_events(groups: int, seed: int) -> list[str]:
-    failed = []
-    print("| protocol | change | 2 | 4 | 8 |")
-    print("| --- | --- | --- | --- | --- |")
-    for name, build in EVENT_SETTINGS.items():
-        for lasts in (False, True):
-            kind = "step" if lasts else "event"
-            cells = []
-            for size in (2, 4, 8):
-                row = events(build(), groups, size, lasts, seed * 4000 + size)
-                cells.append(f"{row['at']:.2f} / {row['before']:.2f}")
-                least = BANDS.get(size, 0.0)
-                if min(row["at"], row["before"]) < least - SLACK * (least * (1 - least) / groups) ** 0.5:
-                    failed.append(f"{name}, {kind} of {size}: the band covers too little")
-            print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
     return failed
 
 
@@ -424,27 +319,6 @@ def _print_alarms(groups: int, seed: int) -> list[str]:
     return failed
 
 
-def _print_smoothing(groups: int, seed: int) -> list[str]:
-    failed = []
-    print("| protocol | rate | drift | V_one / V | error² / V | coverage | as if independent |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in ("l_osue", "loloha linear", "l_osue 2/1.8", "dbitflip_pm d=3", "sample grr"):
-        built = next(one for one in SETTINGS if one.name == name).build()
-        for rate, drift in ((0.0, 0.0), (0.02, 0.1), (0.25, 0.02), (0.25, 0.1), (0.25, 0.5)):
-            several = [
-                smoothing(
-                    fleets(built, groups // 5, DEVICES, 40, Population(rate, drift=drift), seed * 3000 + i)
-                )
-                for i in range(5)
-            ]
-            floor, error, covered, naive = np.mean(several, axis=0).tolist()
-            row = f"{floor:.2f} | {error:.2f} | {covered:.3f} | {naive:.3f}"
-            print(f"| {name} | {rate} | {drift} | {row} |", flush=True)
-            if covered < 0.9:
-                failed.append(f"{name}, rate {rate}, drift {drift}: smoothed intervals cover too little")
-    return failed
-
-
 def _named(rate: float) -> str:
     return "once" if rate == ONCE else f"{rate:g}"
 
@@ -454,8 +328,6 @@ def main(arguments: list[str] | None = None) -> int:
     parts = {
         "coverage": _print_coverage,
         "alarms": _print_alarms,
-        "smoothing": _print_smoothing,
-        "events": _print_events,
         "returns": _print_returns,
     }
     parser = argparse.ArgumentParser(

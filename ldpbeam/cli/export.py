@@ -25,7 +25,6 @@ from ldpbeam.errors import UsageError
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Known, ReadHistory
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.over_time.rollup import Periods
     from ldpbeam.over_time.weighted_sums import Weight
     from ldpbeam.sums import Question
@@ -43,7 +42,6 @@ class _ExportOptions:
     attribute: str | None
     drawn_anew: DrawnAnew | None
     weight: Weight
-    smoothed: bool
     slice_: Mapping[str, str]
     by_slice: str | None
     output: Path | None
@@ -70,14 +68,10 @@ class _ExportOptions:
         """Raise UsageError for options that do not go together."""
         if self.every is not None and self.by is not None:
             raise _usage("--every and --by exclude each other", "Give one of them.")
-        if self.rolled and self.smoothed:
-            raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
         if self.drawn_anew is not None and not self.rolled:
             raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
         if self.weight != "epochs" and not self.rolled:
             raise _usage("--weight has no effect on single epochs", "Add --every or --by.")
-        if summed and self.smoothed:
-            raise _usage("--smooth is for single values", "Leave out --smooth; --every makes means.")
         if not summed and (self.name is not None or self.attribute is not None):
             raise _usage("--name and --attribute say of what a sum is", "Add --group or another sum.")
 
@@ -94,15 +88,6 @@ class _ExportOptions:
 @sum_options
 @drawn_anew_option
 @weight_option
-@click.option(
-    "--smooth",
-    "smoothed",
-    is_flag=True,
-    help="Add the columns smoothed and smoothed_std_error; not with --every or --by. The band smoothed ± "
-    "1.96·smoothed_std_error holds the truth at a change of one epoch by 4 standard errors or more in at "
-    "least 90 of 100 cases. A change of 2 standard errors looks like noise: there it holds the truth in 35 "
-    "to 55 of 100.",
-)
 @slice_option("Of this slice alone:")
 @by_slice_option("Of each label of a dimension, one below the other, with its column in front.")
 @click.option(
@@ -152,7 +137,7 @@ def _known(results: Path, collection_files: tuple[Path, ...], which: _ExportOpti
     from ldpbeam.cli.shared.histories import known_collections, remark_missing
 
     by_slice = bool(which.slice_ or which.by_slice)
-    if which.question is not None or which.rolled or which.smoothed:
+    if which.question is not None or which.rolled:
         return known_collections(results, collection_files, by_slice=by_slice)
     remark_missing(results, by_slice=by_slice)
     return {}
@@ -178,17 +163,15 @@ def _tables(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]
 
 def _of_values(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]:
     """One row per value."""
-    if not which.rolled and not which.smoothed:
+    if not which.rolled:
         from ldpbeam.over_time.results import ResultsFolder
 
         return ResultsFolder.of(results, which.slice_).tables()
     from ldpbeam.cli.shared.histories import read_histories
 
-    results_read, read = read_histories(known, results, slice_=which.slice_)
+    _, read = read_histories(known, results, slice_=which.slice_)
     _require_single_values(read)
-    if which.rolled:
-        return _rolled_up(read, _periods(which), which.drawn_anew)
-    return _with_smoothed(results_read, read)
+    return _rolled_up(read, _periods(which), which.drawn_anew)
 
 
 def _answers(results: Path, known: Known, question: Question | Path, which: _ExportOptions) -> Iterator[Any]:
@@ -286,22 +269,3 @@ def _rolled_up(histories: list[ReadHistory], periods: Periods, rate: DrawnAnew |
                 "provisional": provisional,
             }
             yield pa.table(columns)
-
-
-def _with_smoothed(results: ResultsFolder, read: list[ReadHistory]) -> Iterator[Any]:
-    """The rows of the epochs with two columns more."""
-    import numpy as np
-
-    from ldpbeam.over_time.smooth import smooth
-    from ldpbeam.tables import numbers
-
-    for one in read:
-        history = one.history
-        made = smooth(history.series, one.errors)
-        parts = [part for part in results.parts if part.key == history.key]
-        for place, part in enumerate(parts):
-            (row,) = made.rows(slice(place, place + 1)).blocks()
-            for table in results.tables([part]):
-                at = np.searchsorted(history.values, table["value"].to_numpy())
-                more = table.append_column("smoothed", numbers(row.estimate[0, at]))
-                yield more.append_column("smoothed_std_error", numbers(row.std_error[0, at]))

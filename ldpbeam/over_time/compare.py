@@ -10,7 +10,7 @@ import numpy as np
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
-from ldpbeam.over_time.series import AnySeries, Series, joined, of_pieces
+from ldpbeam.over_time.series import Series, joined
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 from ldpbeam.over_time.weighted_sums import Combined, Weight, difference, mean
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -68,7 +68,7 @@ def chosen_changes(
 
 
 def compare_epochs(
-    series: AnySeries,
+    series: Series,
     before: Flags,
     after: Flags,
     errors: MemoErrors | None,
@@ -101,17 +101,17 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     )
 
 
-def of_sample(series: AnySeries, estimator: PartEstimator) -> AnySeries:
+def of_sample(series: Series, estimator: PartEstimator) -> Series:
     """The estimates of devices that are a sample: published errors are for the values that they have."""
 
-    def wider(piece: Series) -> Series:
-        values = estimator.value_variance(piece.estimate) / np.maximum(piece.n, 1)
-        return replace(piece, std_error=np.sqrt(piece.std_error**2 + values))
+    wider = [
+        np.sqrt(block.std_error**2 + estimator.value_variance(block.estimate) / np.maximum(block.n, 1))
+        for block in series.blocks()
+    ]
+    return replace(series, std_error=np.concatenate(wider))
 
-    return of_pieces(series, map(wider, series.pieces()))
 
-
-def together(first: AnySeries, second: AnySeries) -> AnySeries | None:
+def together(first: Series, second: Series) -> Series | None:
     """Two series of the same devices as one; None where they have an epoch in common."""
     if np.intersect1d(first.epochs, second.epochs).size:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import share_levels, support_variance, variance
-from ldpbeam.over_time.series import AnySeries
+from ldpbeam.over_time.series import Series
 from ldpbeam.protocols.contract import DistributionProtocol, FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.estimator import EVERYONE, Result
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -110,7 +110,7 @@ class MemoErrors(ABC):
         """
 
 
-def levels_of(series: AnySeries, errors: MemoErrors) -> Floats | None:
+def levels_of(series: Series, errors: MemoErrors) -> Floats | None:
     """The :meth:`MemoErrors.levels` of each epoch of a series that has all values, (T, 1)."""
     every = [errors.levels(rows) for block in series.blocks() for rows in block.frequencies()]
     known = [levels for levels in every if levels is not None]

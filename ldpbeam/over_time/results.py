@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time.series import HELD, AnySeries, Series, SeriesRow, series_of
+from ldpbeam.over_time.series import Series, SeriesRow, series_of
 from ldpbeam.over_time.slice_results import damaged, opened, require_slice, slice_files
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class History:
     starts: Ints
     ends: Ints
     provisional: np.ndarray[Any, np.dtype[np.bool_]]
-    series: AnySeries
+    series: Series
 
 
 class Part(NamedTuple):
@@ -134,13 +134,9 @@ class ResultsFolder:
         by_key: dict[HistoryKey, list[Part]] = {}
         for part in self.parts:
             by_key.setdefault(part.key, []).append(part)
-        held = HELD
         for key, parts in by_key.items():
             some = parts if choice is None else choice(parts)
-            one = _history(key, [(part.epoch, partial(self._whole, part)) for part in some], held)
-            if isinstance(one.series, Series):  # the rest of them share what memory is left
-                held -= one.series.estimate.size
-            yield one
+            yield _history(key, [(part.epoch, partial(self._whole, part)) for part in some])
 
     def _whole(self, part: Part) -> pa.Table:
         """All rows of a part."""
@@ -282,27 +278,26 @@ _Epochs = Sequence[tuple[int, Callable[[], "pa.Table"]]]
 """Indices, and what reads the rows of each."""
 
 
-def _history(key: HistoryKey, tables: _Epochs, held: int = HELD) -> History:
-    """A history of epochs; ``held`` estimates at most are held in memory."""
+def _history(key: HistoryKey, tables: _Epochs) -> History:
     (epoch, read), *others = tables
     ready = [read()]  # the first epoch, whose values all have as a rule: it is read once
     values = np.unique(_Epoch.of(ready[0]).values)
     try:
-        return _of_values(values, key, [(epoch, ready.pop), *others], held)
+        return _of_values(values, key, [(epoch, ready.pop), *others])
     except _OtherValuesError:  # rare: the epochs have different values, so all are looked at first
         for _, again in others:
             values = np.union1d(values, _Epoch.of(again()).values)
-        return _of_values(values, key, tables, held)
+        return _of_values(values, key, tables)
 
 
 class _OtherValuesError(Exception):
     """An epoch has values that were not expected."""
 
 
-def _of_values(values: Ints, key: HistoryKey, tables: _Epochs, held: int) -> History:
+def _of_values(values: Ints, key: HistoryKey, tables: _Epochs) -> History:
     reading = _HistoryReader(values)
     epochs = np.array([epoch for epoch, _ in tables], np.int64)
-    series = series_of(epochs, map(reading.row, (read() for _, read in tables)), len(values), held)
+    series = series_of(epochs, map(reading.row, (read() for _, read in tables)), len(values))
     return History(
         key,
         values,
@@ -335,12 +330,9 @@ class _HistoryReader:
         self.starts.append(one.start)
         self.ends.append(one.end)
         self.early.append(one.early)
-        row = SeriesRow(
-            np.zeros(len(self._values), np.int64), *(np.full(len(self._values), np.nan) for _ in range(2))
-        )
-        for column, numbers in zip(row, (one.n, one.estimate, one.error), strict=True):
-            column[at] = numbers
-        return row
+        n, estimate, error = np.zeros(len(self._values), np.int64), *np.full((2, len(self._values)), np.nan)
+        n[at], estimate[at], error[at] = one.n, one.estimate, one.error
+        return n, estimate, error
 
     def labels(self) -> tuple[str, ...]:
         """The label of each value, from the last epoch that has the value."""

@@ -1,4 +1,4 @@
-"""The estimates of one attribute over several epochs: as arrays, or row by row where they are too many.
+"""The estimates of one attribute over several epochs: in memory, or in files where they are too many.
 
 What is worked out of a series is worked out in pieces of some values over all epochs, or in blocks of some
 epochs over all values, so that memory depends neither on how many epochs nor on how many values there are.
@@ -6,12 +6,12 @@ epochs over all values, so that memory depends neither on how many epochs nor on
 
 from __future__ import annotations
 
+import os
 import tempfile
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, Protocol, overload
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,6 @@ CELLS = 1 << 19
 
 HELD = 1 << 22
 """Estimates of an attribute that are held in memory; with their errors they take 96 MiB."""
-
-_CELL = np.dtype([("n", "<i8"), ("estimate", "<f8"), ("std_error", "<f8")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +41,15 @@ class Series:
     n: Ints
     estimate: Floats
     std_error: Floats
-    basis: AnySeries | None = None
+    basis: Series | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for arrays that do not fit, or epochs that do not rise."""
         shape = (len(self.epochs), self.estimate.shape[-1])
         if not self.n.shape == self.estimate.shape == self.std_error.shape == shape:
             raise ValueError(f"a series of {shape[0]} epochs needs arrays of that many rows, all alike")
-        _require_rising(self.epochs)
+        if (np.diff(self.epochs) <= 0).any():
+            raise ValueError("the epochs of a series must rise")
 
     @property
     def width(self) -> int:
@@ -63,7 +62,11 @@ class Series:
         return np.isfinite(self.estimate) & np.isfinite(self.std_error) & (self.n > 0)
 
     def rows(self, where: Flags | slice) -> Series:
-        """Some of the epochs."""
+        """Some of the epochs; of such as follow one another nothing is copied."""
+        if not isinstance(where, slice):
+            places = np.flatnonzero(where)
+            if places.size and places[-1] - places[0] + 1 == places.size:
+                where = slice(places[0], places[-1] + 1)
         basis = None if self.basis is None else self.basis.rows(where)
         return Series(self.epochs[where], self.n[where], self.estimate[where], self.std_error[where], basis)
 
@@ -100,151 +103,40 @@ class Series:
         return np.asarray(total / np.maximum(number, 1), np.float64)
 
 
-class StoredSeries:
-    """A series in a temporary file, which is deleted with it."""
-
-    def __init__(self, epochs: Ints, sources: Sequence[_RowSource], width: int) -> None:
-        """Of one source per epoch; see :func:`stored` and :func:`joined`."""
-        _require_rising(epochs)
-        self.epochs, self.width = epochs, width
-        self._sources = sources
-
-    def rows(self, where: Flags | slice) -> StoredSeries:
-        """Some of the epochs."""
-        places = np.arange(len(self.epochs))[where].tolist()
-        return StoredSeries(self.epochs[where], [self._sources[place] for place in places], self.width)
-
-    def pieces(self) -> Iterator[Series]:
-        """Some columns at a time, all epochs of them."""
-        for some in _cut(self.width, len(self.epochs)):
-            yield self._read(self.epochs, self._sources, some)
-
-    def blocks(self) -> Iterator[Series]:
-        """Some epochs at a time, all columns of them."""
-        for some in _cut(len(self.epochs), self.width):
-            yield self._read(self.epochs[some], self._sources[some], slice(0, self.width))
-
-    def _read(self, epochs: Ints, sources: Sequence[_RowSource], columns: slice) -> Series:
-        n, estimate, std_error = zip(*(source.cells(columns) for source in sources), strict=True)
-        return Series(epochs, np.stack(n), np.stack(estimate), np.stack(std_error))
+SeriesRow = tuple[Ints, Floats, Floats]
+"""Reports, estimates and standard errors of one epoch, (k,) each."""
 
 
-AnySeries = Series | StoredSeries
+def series_of(epochs: Ints, rows: Iterable[SeriesRow], width: int) -> Series:
+    """A series of one row after the other."""
+    shape = len(epochs), width
+    made = Series(epochs, *(_array(kind, shape) for kind in (np.int64, np.float64, np.float64)))
+    for place, (n, estimate, std_error) in enumerate(rows):
+        made.n[place], made.estimate[place], made.std_error[place] = n, estimate, std_error
+    return made
 
 
-class SeriesRow(NamedTuple):
-    """One epoch of a series, (k,) each."""
-
-    n: Ints
-    estimate: Floats
-    std_error: Floats
-
-    def cells(self, columns: slice) -> SeriesRow:
-        return SeriesRow(self.n[columns], self.estimate[columns], self.std_error[columns])
-
-
-class _RowSource(Protocol):
-    """One epoch, in memory or in a file."""
-
-    def cells(self, columns: slice) -> SeriesRow:
-        """Some of its columns."""
+def _array(kind: type[Any], shape: tuple[int, int]) -> Any:
+    """In memory up to :data:`HELD` cells, otherwise in a temporary file, which is gone with it."""
+    cells = shape[0] * shape[1]
+    if cells <= HELD:
+        return np.empty(shape, kind)
+    with tempfile.TemporaryFile() as file:
+        os.posix_fallocate(
+            file.fileno(), 0, cells * np.dtype(kind).itemsize
+        )  # else a full disk ends the process
+        return np.memmap(file, kind, "r+", shape=shape)
 
 
-class _CellFile:
-    """A temporary file of cells, row after row, which is gone when nobody reads it any more."""
-
-    def __init__(self, width: int) -> None:
-        self._file = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - it is open as long as this object is there
-        self._width = width
-        weakref.finalize(self, self._file.close)
-
-    def write(self, row: int, column: int, cells: SeriesRow) -> None:
-        """Put cells in their place."""
-        packed = np.empty(len(cells.n), _CELL)
-        for name, numbers in zip(SeriesRow._fields, cells, strict=True):
-            packed[name] = numbers
-        self._file.seek((row * self._width + column) * _CELL.itemsize)
-        self._file.write(packed.data)
-
-    def read(self, row: int, columns: slice) -> SeriesRow:
-        """Some cells of a row."""
-        self._file.seek((row * self._width + columns.start) * _CELL.itemsize)
-        size = (columns.stop - columns.start) * _CELL.itemsize
-        packed = np.frombuffer(self._file.read(size), _CELL)
-        return SeriesRow(*(np.ascontiguousarray(packed[name]) for name in SeriesRow._fields))
-
-    def series(self, epochs: Ints) -> StoredSeries:
-        """Its rows as a series."""
-        sources = [_RowOfFile(self, row) for row in range(len(epochs))]
-        return StoredSeries(epochs, sources, self._width)
-
-
-@dataclass(frozen=True, eq=False)
-class _RowOfFile:
-    """One epoch in a file."""
-
-    file: _CellFile
-    row: int
-
-    def cells(self, columns: slice) -> SeriesRow:
-        return self.file.read(self.row, columns)
-
-
-def series_of(epochs: Ints, rows: Iterator[SeriesRow], width: int, held: int = HELD) -> AnySeries:
-    """A series of one row after the other: in memory up to so many estimates, otherwise in a temporary
-    file."""
-    if len(epochs) * width <= held:
-        shape = len(epochs), width
-        n, estimate, std_error = np.zeros(shape, np.int64), np.empty(shape), np.empty(shape)
-        for place, row in enumerate(rows):
-            n[place], estimate[place], std_error[place] = row
-        return Series(epochs, n, estimate, std_error)
-    file = _CellFile(width)
-    for place, row in enumerate(rows):
-        file.write(place, 0, row)
-    return file.series(epochs)
-
-
-@overload
-def of_pieces(like: Series, pieces: Iterable[Series]) -> Series: ...
-@overload
-def of_pieces(like: AnySeries, pieces: Iterable[Series]) -> AnySeries: ...
-def of_pieces(like: AnySeries, pieces: Iterable[Series]) -> AnySeries:
-    """A series made of its columns, some at a time; in memory where one of its size is that was read."""
-    if isinstance(like, Series):
-        rows = list(pieces)
-        n, estimate, std_error = (
-            np.concatenate([getattr(piece, name) for piece in rows], axis=1) for name in SeriesRow._fields
-        )
-        return replace(like, n=n, estimate=estimate, std_error=std_error)
-    file, column = _CellFile(like.width), 0
-    for piece in pieces:
-        for place, row in enumerate(zip(piece.n, piece.estimate, piece.std_error, strict=True)):
-            file.write(place, column, SeriesRow(*row))
-        column += piece.width
-    return file.series(like.epochs)
-
-
-def joined(first: AnySeries, second: AnySeries) -> AnySeries:
+def joined(first: Series, second: Series) -> Series:
     """Two series of the same values and of different epochs as one."""
     epochs = np.concatenate([first.epochs, second.epochs])
     order = np.argsort(epochs)
-    if isinstance(first, Series) and isinstance(second, Series):
-        n, estimate, std_error = (
-            np.concatenate([getattr(first, name), getattr(second, name)])[order] for name in SeriesRow._fields
-        )
-        basis = None
-        if first.basis is not None and second.basis is not None:
-            basis = joined(first.basis, second.basis)
-        return Series(epochs[order], n, estimate, std_error, basis)
-    sources = [*_sources(first), *_sources(second)]
-    return StoredSeries(epochs[order], [sources[place] for place in order.tolist()], first.width)
-
-
-def _sources(series: AnySeries) -> Sequence[_RowSource]:
-    if isinstance(series, StoredSeries):
-        return series._sources
-    return [SeriesRow(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True)]
+    rows = [row for one in (first, second) for row in zip(one.n, one.estimate, one.std_error, strict=True)]
+    made = series_of(epochs[order], (rows[place] for place in order), first.width)
+    if first.basis is None or second.basis is None:
+        return made
+    return replace(made, basis=joined(first.basis, second.basis))
 
 
 def _cut(length: int, other: int) -> Iterator[slice]:
@@ -252,8 +144,3 @@ def _cut(length: int, other: int) -> Iterator[slice]:
     step = max(CELLS // max(other, 1), 1)
     for begin, end in pairwise([*range(0, max(length, 1), step), length]):
         yield slice(begin, end)
-
-
-def _require_rising(epochs: Ints) -> None:
-    if (np.diff(epochs) <= 0).any():
-        raise ValueError("the epochs of a series must rise")

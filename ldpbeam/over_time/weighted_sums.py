@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, levels_of
-from ldpbeam.over_time.series import AnySeries, Series
+from ldpbeam.over_time.series import Series
 
 Weight = Literal["epochs", "reports"]
 """What weighs the same in a mean of several epochs: each epoch, or each report."""
@@ -48,7 +48,7 @@ class _Totals:
     agreement: Floats | None = None
 
     @classmethod
-    def of(cls, series: AnySeries, errors: MemoErrors, rate: DrawnAnew | None) -> _Totals:
+    def of(cls, series: Series, errors: MemoErrors, rate: DrawnAnew | None) -> _Totals:
         """The totals of a series that has all values."""
         levels = levels_of(series, errors)
         if rate is None:
@@ -60,7 +60,7 @@ class _Totals:
 
 
 def combined(
-    series: AnySeries, weights: Floats, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: Series, weights: Floats, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Combined:
     """Σ w·estimate over the epochs.
 
@@ -75,7 +75,7 @@ def combined(
 
 
 def _by_pieces(
-    series: AnySeries,
+    series: Series,
     weigh: Callable[[Series], tuple[Floats, Flags | np.bool_]],
     errors: MemoErrors | None,
     rate: DrawnAnew | None,
@@ -190,7 +190,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def mean(
-    series: AnySeries,
+    series: Series,
     errors: MemoErrors | None,
     rate: DrawnAnew | None = None,
     weight: Weight = "epochs",
@@ -205,7 +205,7 @@ def mean(
 
 
 def difference(
-    series: AnySeries,
+    series: Series,
     after: Flags,
     before: Flags,
     errors: MemoErrors | None,
@@ -229,7 +229,7 @@ def difference(
     return _by_pieces(series, weigh, errors, rate)
 
 
-def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
+def trend(series: Series, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate.
 
     Args:

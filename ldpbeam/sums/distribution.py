@@ -202,7 +202,7 @@ def no_single_values(collection: Collection) -> UsageError:
     return UsageError(
         "E-USAGE-SUMS",
         f"{collection.name} has hash_family interval, whose result is the distribution of each epoch: it has "
-        "no estimates of single values to add up, to smooth or to take means of",
+        "no estimates of single values to add up or to take means of",
         remedy="Ask for --cumulative, --quantile or --mean; add --every or --by for periods of epochs.",
     )
 

@@ -17,7 +17,6 @@ from ldpbeam.cli.shared.histories import harmless
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
-from ldpbeam.over_time.smooth import smooth
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.cli.calling import call, rows
 
@@ -114,15 +113,6 @@ def test_reports_weigh_alike_where_that_is_asked(results: Path, tmp_path: Path) 
             sides = tmp_path, results, "--epochs", "0..1", "--against", other, *asked, "--json"
             found = json.loads(call("compare", *sides).stdout)
             assert [row["before"] for row in found["rows"]] == pytest.approx(wanted)
-
-
-def test_export_with_smoothed_columns(results: Path) -> None:
-    shown = rows("export", results, "--smooth", "--collection", FILE)
-    made = smooth(series(results), ERRORS)
-    assert [float(row["smoothed"]) for row in shown] == pytest.approx(made.estimate.ravel())
-    assert [float(row["smoothed_std_error"]) for row in shown] == pytest.approx(made.std_error.ravel())
-    # Smoothing has columns of its own.
-    assert [float(row["estimate"]) for row in shown] == ldpbeam.read(results)["estimate"].to_pylist()
 
 
 def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
@@ -222,7 +212,6 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     ("asked", "code", "why"),
     [
         (("export", "--every", 2, "--by", "week"), "E-USAGE-OPTION", "exclude each other"),
-        (("export", "--smooth", "--by", "week"), "E-USAGE-OPTION", "single epochs"),
         (("export", "--drawn-anew", "0.1"), "E-USAGE-OPTION", "no effect"),
         (("export", "--weight", "reports"), "E-USAGE-OPTION", "no effect"),
         (("export", "--output", "x.txt"), "E-USAGE-OPTION", "no format"),

@@ -171,7 +171,6 @@ def test_export_refuses_what_takes_single_values(run: Path) -> None:
     for options in (
         ("--every", 2),
         ("--by", "week"),
-        ("--smooth",),
         ("--group", run / "groups.csv"),
         ("--mean", "--every", 2, "--drawn-anew", "0.1"),
     ):

@@ -100,8 +100,6 @@ def test_questions_are_answered_for_a_slice(results: Path, tmp_path: Path) -> No
         told("export", results, *given, "--every", 4, "--output", target)
         rolled = pq.read_table(target)
         assert rolled["n"].to_pylist() == [sum(table["n"].to_pylist()) / 3] * 3
-        told("export", results, *given, "--smooth", "--output", target)
-        assert pq.read_table(target).drop_columns(["smoothed", "smoothed_std_error"]).equals(table)
 
 
 MINUTES = YAML.replace("{labels: [home, search, feed]}", "{range: {max: 240, buckets: 24}}").replace(
@@ -154,7 +152,7 @@ def test_distributions_have_summaries_and_counts_of_a_slice(tmp_path: Path) -> N
 
 
 def test_labels_stand_one_below_the_other(results: Path, tmp_path: Path) -> None:
-    for more in ((), ("--every", 2), ("--slice", "arm=control", "--smooth")):
+    for more in ((), ("--every", 2), ("--slice", "arm=control")):
         told("export", results, "--by-slice", "country", *more, "--output", tmp_path / "all.parquet")
         whole = pq.read_table(tmp_path / "all.parquet")
         assert whole.column_names[0] == "slice_country"

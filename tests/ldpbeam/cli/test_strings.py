@@ -120,7 +120,6 @@ def test_found_strings_become_the_labels_of_the_next_collection(folder: Path) ->
         ("compare", "out"),
         ("compare", "out", "--epochs", "0", "--against", "1"),
         ("export", "out", "--by", "week"),
-        ("export", "out", "--smooth"),
         ("export", "out", "--mean"),
     ],
 )

@@ -151,7 +151,6 @@ def test_one_of_several_attributes(tmp_path: Path) -> None:
     ("options", "code", "why"),
     [
         (("--group", "g", "--mean"), "E-USAGE-OPTION", "exclude each other"),
-        (("--cumulative", "--smooth"), "E-USAGE-OPTION", "--smooth is for single values"),
         (("--mean", "--drawn-anew", "0.1"), "E-USAGE-OPTION", "no effect on single epochs"),
         (("--name", "minutes"), "E-USAGE-OPTION", "say of what a sum is"),
         (("--group", "none.csv"), "E-USAGE-GROUPS", "cannot be read"),

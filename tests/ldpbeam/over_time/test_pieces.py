@@ -11,13 +11,12 @@ import pytest
 import ldpbeam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import series as series_module
-from ldpbeam.over_time.compare import compare_epochs, together
+from ldpbeam.over_time.compare import together
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of
 from ldpbeam.over_time.results import ResultsFolder, histories
 from ldpbeam.over_time.rollup import every, roll_up
-from ldpbeam.over_time.series import AnySeries, Series, SeriesRow, StoredSeries, series_of
+from ldpbeam.over_time.series import Series, series_of
 from ldpbeam.over_time.weighted_sums import Combined, combined, difference, mean, trend
 from ldpbeam.sums import Groups
 from ldpbeam.sums.tables import answers
@@ -48,14 +47,16 @@ def made_up(seed: int = 3, epochs: np.ndarray = EPOCHS, k: int = K) -> Series:
     return Series(epochs, rng.integers(900, 1100, shape), estimate, rng.uniform(0.02, 0.05, shape))
 
 
-def in_file(series: Series) -> StoredSeries:
-    rows = (SeriesRow(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True))
-    made = series_of(series.epochs, rows, series.width, held=0)
-    assert isinstance(made, StoredSeries)
+def in_file(series: Series) -> Series:
+    rows = zip(series.n, series.estimate, series.std_error, strict=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(series_module, "HELD", 0)
+        made = series_of(series.epochs, rows, series.width)
+    assert isinstance(made.estimate, np.memmap)
     return made
 
 
-QUESTIONS: dict[str, Callable[[AnySeries, MemoErrors | None, DrawnAnew | None], Combined]] = {
+QUESTIONS: dict[str, Callable[[Series, MemoErrors | None, DrawnAnew | None], Combined]] = {
     "mean": mean,
     "trend": trend,
     "difference": lambda series, errors, rate: difference(
@@ -84,23 +85,15 @@ def test_sums_over_epochs_are_the_same_in_pieces(
                         np.testing.assert_array_equal(getattr(found, part), getattr(whole, part), part)
 
 
-@pytest.mark.parametrize("stored", ["neither", "first", "second", "both"])
-def test_two_runs_are_joined_wherever_they_lie(stored: str) -> None:
+def test_two_runs_in_files_are_joined() -> None:
     first, second = made_up(1, np.arange(0, 14, 2)), made_up(2, np.arange(1, 15, 2))
-    held = together(first, second)
-    made = together(
-        in_file(first) if stored in ("first", "both") else first,
-        in_file(second) if stored in ("second", "both") else second,
-    )
-    assert held is not None
-    assert made is not None
-    assert isinstance(made, Series) == (stored == "neither")
-    errors = errors_of(collection_of("direct"))[0]
-    sides = held.epochs % 2 == 0
-    wanted, found = (compare_epochs(one, sides, ~sides, errors) for one in (held, made))
-    np.testing.assert_array_equal(found.adjusted, wanted.adjusted)
-    np.testing.assert_array_equal(found.std_error, wanted.std_error)
-    assert together(made, first) is None
+    wanted, found = (together(*sides) for sides in ((first, second), (in_file(first), in_file(second))))
+    assert wanted is not None and found is not None
+    assert found.epochs.tolist() == list(range(14))
+    for name in ("n", "estimate", "std_error"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+        np.testing.assert_array_equal(getattr(found.rows(found.epochs % 2 == 0), name), getattr(first, name))
+    assert together(found, first) is None
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +122,9 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
 ) -> None:
     collection, folder = run
     (wanted,) = histories(ldpbeam.read(folder))
-    monkeypatch.setattr(results_module, "HELD", held)
+    monkeypatch.setattr(series_module, "HELD", held)
     (found,) = ResultsFolder.of(folder).histories()
-    assert isinstance(found.series, StoredSeries if held == 0 else Series)
+    assert isinstance(found.series.estimate, np.memmap) == (held == 0)
     assert found.labels == wanted.labels == tuple(f"value-{place}" for place in range(K))
     np.testing.assert_array_equal(found.starts, wanted.starts)
     monkeypatch.setattr(series_module, "CELLS", 50)
@@ -146,25 +139,20 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
 def test_reports_of_an_epoch_without_an_estimate_are_not_behind_a_mean(run: tuple[Collection, Path]) -> None:
     collection, folder = run
     (history,) = ResultsFolder.of(folder).histories()
-    assert isinstance(history.series, Series)
     history.series.estimate[1, 4] = np.nan
     (period,) = roll_up(history, every(7), errors_of(collection)[0])
     assert period.n.tolist() == [5 * 2000] * 2 + [7 * 2000] * 2 + [6 * 2000] + [7 * 2000] * (K - 5)
 
 
 @pytest.mark.parametrize("rate", [None, DrawnAnew(0.1, 0.4)])
-def test_sums_of_values_are_the_same_from_a_file(
+def test_sums_of_values_are_the_same_in_blocks(
     run: tuple[Collection, Path], rate: DrawnAnew | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums are products of matrices, whose last bit depends on how many rows there are."""
-    collection, folder = run
-    (wanted,) = ResultsFolder.of(folder).histories()
-    monkeypatch.setattr(results_module, "HELD", 0)
-    (found,) = ResultsFolder.of(folder).histories()
+    (history,) = ResultsFolder.of(run[1]).histories()
     question = Groups({"few": [0, 1, 2], "rest": list(range(3, K))})
-    first = answers(collection, wanted, question, every(4), rate)
+    whole = answers(run[0], history, question, every(4), rate)
     monkeypatch.setattr(series_module, "CELLS", 2 * K)
-    second = answers(collection, found, question, every(4), rate)
-    assert first.num_rows == 4
+    found = answers(run[0], history, question, every(4), rate)
     for name in ("estimate", "std_error", "std_error_floor", "n", "ci_low_all"):
-        assert second[name].to_pylist() == pytest.approx(first[name].to_pylist(), rel=1e-12), name
+        assert found[name].to_pylist() == pytest.approx(whole[name].to_pylist(), rel=1e-12), name

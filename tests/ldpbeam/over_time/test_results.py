@@ -1,4 +1,4 @@
-"""Results read back: the newest revision of each epoch, series, roll-ups, smoothing, and what changed."""
+"""Results read back: the newest revision of each epoch, series, roll-ups, and what changed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ import ldpbeam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.over_time import DrawnAnew, Series, errors_of, mean
 from ldpbeam.over_time import results as results_module
-from ldpbeam.over_time import smooth as smoothing
 from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 from ldpbeam.over_time.results import History, Part, ResultsFolder, histories
 from ldpbeam.over_time.rollup import CALENDAR, every, roll_up
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
-from ldpbeam.over_time.smooth import smooth
-from tests.narrow import of_kind
 
 EPOCHS = 40
 
@@ -116,14 +113,14 @@ def test_series_have_gaps_where_nothing_is_known(results: Path) -> None:
     history = only(table)
     assert history.key == ("first_choice", 1, history.key.digest, "")
     assert history.labels == ("red", "green", "blue", "none of these")
-    series = of_kind(Series, history.series)
+    series = history.series
     assert series.epochs.tolist() == [e for e in range(EPOCHS) if e != 3]
     assert (series.n == 800).all()
     shaped = np.asarray(table["estimate"]).reshape(-1, 4)
     assert (series.estimate == shaped).all()
     # The order of rows does not matter, and a row that is missing leaves one hole.
     rows = np.random.default_rng(1).permutation(table.num_rows)
-    mixed = of_kind(Series, only(table.take(rows[rows != 6])).series)
+    mixed = only(table.take(rows[rows != 6])).series
     assert np.isnan(mixed.estimate[1, 2])
     assert np.nansum(np.abs(mixed.estimate - shaped)) == 0
     assert np.isnan(mixed.estimate).sum() == 1
@@ -211,114 +208,6 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
             assert period.end == int(inside[-1].timestamp() * 1e6) + 86_400_000_000
 
 
-@pytest.mark.parametrize("speed", [0.0, 0.05, 1.0])
-def test_the_smoother_is_the_best_linear_one(
-    speed: float, collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without jumps: the conditional mean from whole covariance matrices; a gap, and a missing estimate."""
-    monkeypatch.setattr(smoothing, "_SPEEDS", (speed,))
-    monkeypatch.setattr(smoothing, "_JUMPS", 0.0)
-    monkeypatch.setattr(smoothing, "_APART", np.inf)
-    monkeypatch.setattr(smoothing, "_SIDES", np.inf)
-    rng = np.random.default_rng(1)
-    epochs = np.array([0, 1, 2, 4, 5, 6, 9])
-    estimate = rng.normal(0.25, 0.03, (7, 4))
-    estimate[3, 1] = np.nan
-    series = Series(epochs, np.full((7, 4), 4000), estimate, np.full((7, 4), 0.03))
-    errors = errors_of(collection)[0]
-    assert errors is not None
-    found = smooth(series, errors)
-    known = series.known
-    frequencies = np.where(known, estimate, 0.0)
-    shares = errors.shares(frequencies, errors.levels(frequencies))
-    kept = np.minimum(errors.floor_variance(shares) / 4000, 0.0009)
-    for value in range(4):
-        seen = known[:, value]
-        level = speed * 0.0009 * np.minimum(epochs[:, None], epochs) + 1e3
-        whole = level + np.diag(0.0009 - kept[:, value])
-        weights = np.linalg.solve(whole[np.ix_(seen, seen)], level[seen])
-        best = weights.T @ estimate[seen, value]
-        variance = np.diag(level - level[:, seen] @ weights) + kept[seen, value].mean()
-        assert found.estimate[:, value] == pytest.approx(best, abs=1e-6)
-        assert found.std_error[:, value] == pytest.approx(np.sqrt(variance), abs=1e-6)
-
-
-def jumped(
-    epochs: int, raw: np.ndarray, noise: float, cases: dict[tuple[int, ...], float], jump: float
-) -> Any:
-    """Mean and variance of each level from all the ways it can jump, by whole covariance matrices."""
-    weights, means, variances = [], [], []
-    for steps, chance in cases.items():
-        level = np.full((epochs, epochs), 1e5)
-        for step in steps:
-            after = np.arange(epochs) > step
-            level += jump * np.outer(after, after)
-        whole = level + noise * np.eye(epochs)
-        gain = np.linalg.solve(whole, level)
-        density = -0.5 * (raw @ np.linalg.solve(whole, raw) + np.linalg.slogdet(whole)[1])
-        weights.append(np.log(chance) + density)
-        means.append(gain.T @ raw)
-        variances.append(np.diag(level - level @ gain))
-    weight = (
-        np.exp(np.array(weights) - max(weights))[:, None] / np.exp(np.array(weights) - max(weights)).sum()
-    )
-    mean = (weight * means).sum(axis=0)
-    return mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
-
-
-def test_jumps_are_weighed_as_likely_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two epochs, and the middle one of three: nothing is merged there, so the mixture is exact."""
-    monkeypatch.setattr(smoothing, "_SPEEDS", (0.0,))
-    monkeypatch.setattr(smoothing, "_APART", np.inf)
-    monkeypatch.setattr(smoothing, "_SIDES", np.inf)
-    monkeypatch.setattr(smoothing, "_DIFFUSE", 1e9)
-    raw = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 3.0, 4.5, 8.0, 3.5], [0.2, 0.4, 4.0, -0.5, 3.7]])
-    for count in (2, 3):
-        series = Series(np.arange(count), np.full((count, 5), 100), raw[:count], np.ones((count, 5)))
-        found = smooth(series, None)
-        chance = 0.2 / (count - 1)
-        cases: dict[tuple[int, ...], float] = {(): 1 - chance, (0,): chance}
-        if count == 3:
-            # An event, two jumps in turn, is as likely as one.
-            single = chance * (1 - chance)
-            cases = {(): (1 - chance) ** 2, (0,): single, (1,): single, (0, 1): chance}
-        for value in range(5):
-            mean, variance = jumped(count, raw[:count, value], 1.0, cases, 100.0)
-            exact = slice(None) if count == 2 else 1
-            assert found.estimate[exact, value] == pytest.approx(mean[exact], abs=1e-3)
-            assert found.std_error[exact, value] ** 2 == pytest.approx(variance[exact], rel=1e-3)
-
-
-def test_an_estimate_that_is_missing_may_have_jumped_on_one_side_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Between epochs that agree nothing happened; between epochs that differ it is either of them."""
-    raw = np.array([[0.0, 0.0], [0.1, 0.1], [np.nan, np.nan], [0.0, 9.0], [-0.1, 9.1]])
-    found = smooth(Series(np.arange(5), np.full((5, 2), 100), raw, np.ones((5, 2))), None)
-    assert abs(found.estimate[2, 0]) < 0.2
-    assert found.std_error[2, 0] < 1
-    assert found.estimate[2, 1] == pytest.approx(4.5, abs=0.5)
-    assert 4 < found.std_error[2, 1] < 5
-    # The chance of a jump grows with the epochs in between, also where they are not in the series.
-    seen = np.array([0, 1, 3, 4])
-    again = smooth(Series(seen, np.full((4, 2), 100), raw[seen], np.ones((4, 2))), None)
-    assert again.estimate == pytest.approx(found.estimate[seen], abs=1e-6)
-
-
-def test_the_band_reaches_over_the_interval_of_an_estimate_that_is_far_off() -> None:
-    raw = np.tile([0.0, 0.1, -0.1, 0.05], 8)[:, None] + np.zeros((32, 3))
-    raw[10, 1] += 3.0
-    raw[16:, 2] += 3.0
-    found = smooth(Series(np.arange(32), np.full((32, 3), 100), raw, np.ones((32, 3))), None)
-    reach = np.abs(raw - found.estimate) + 1.959964
-    wide = 1.959964 * found.std_error >= reach - 1e-9
-    assert np.flatnonzero(wide[:, 0]).tolist() == []
-    assert np.flatnonzero(wide[:, 1]).tolist() == [10]
-    assert set(np.flatnonzero(wide[:, 2]).tolist()) >= {15, 16}
-    # What is memoised is in the band, not in what it is compared with: a fresh error of 0 is no event.
-    assert found.std_error[wide].min() >= 1.0
-
-
 def test_p_values_and_false_discoveries() -> None:
     change, error = np.array([0.0, 0.3, -0.3, 1.0, np.nan, 1e-16]), np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
     p = p_values(change, error)
@@ -327,7 +216,7 @@ def test_p_values_and_false_discoveries() -> None:
 
 
 def test_comparisons(results: Path, collection: Collection) -> None:
-    series = of_kind(Series, only(ldpbeam.read(results)).series)
+    series = only(ldpbeam.read(results)).series
     errors = errors_of(collection)[0]
     late = series.epochs >= 20
     estimate = series.estimate.copy()
@@ -340,7 +229,7 @@ def test_comparisons(results: Path, collection: Collection) -> None:
     assert found.adjusted == pytest.approx(adjusted(found.p_value))
     # Two runs of one version are one series; two versions have memos of their own.
     one, two = shifted.rows(~late), shifted.rows(late)
-    joined = of_kind(Series, together(two, one))
+    joined = together(two, one)
     assert joined is not None
     assert (joined.epochs == series.epochs).all()
     assert (joined.estimate == estimate).all()

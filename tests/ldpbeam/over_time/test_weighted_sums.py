@@ -22,7 +22,6 @@ from ldpbeam.over_time import (
     trend,
 )
 from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
-from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from tests.narrow import present
@@ -157,7 +156,7 @@ def test_more_reports_in_one_epoch_than_in_another() -> None:
 
 
 def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
-    """Of the estimates of all values; also with a rate, and where it is smoothed."""
+    """Of the estimates of all values; also with a rate."""
     built = protocol("l_grr", 4, TWO)
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
@@ -169,8 +168,6 @@ def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
         Series(np.arange(6), np.full((6, 4), 1000), np.tile(one, (6, 1)), np.full((6, 4), 1.0))
         for one in (noisy, nearest)
     ]
-    smoothed = [smooth(one, errors).std_error for one in given]
-    assert smoothed[0] == pytest.approx(smoothed[1], rel=1e-6)
     for rate in (None, DrawnAnew(0.2, 0.2)):
         first, second = (mean(one, errors, rate) for one in given)
         assert first.std_error == pytest.approx(second.std_error, rel=1e-9)
