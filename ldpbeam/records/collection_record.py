@@ -107,6 +107,9 @@ class CollectionRecord:
     name: str
     version: int
     digest: str
+    promises: Promises
+    guarantee: GuaranteeRecord
+    definition: Mapping[str, Any]
     protocol: str = ""
     allocation: str = ""
     histograms: tuple[HistogramRecord, ...] = ()
@@ -115,10 +118,7 @@ class CollectionRecord:
     epoch_seconds: int | None = None
     allowed_lateness_seconds: int | None = None
     consistency: str = ""
-    promises: Promises | None = None
     min_reports: int = 0
-    guarantee: GuaranteeRecord | None = None
-    definition: Mapping[str, Any] | None = None
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.errors import UsageError
-from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord
+from ldpbeam.records.collection_record import CollectionRecord
 from ldpbeam.records.run_record import RUN_RECORD, read_record
 from ldpbeam.text import clean
 
@@ -107,7 +107,6 @@ _IN_SHORT = {"first_report", "any_changes"}
 
 
 def _about(record: CollectionRecord) -> str:
-    guarantee = record.guarantee or GuaranteeRecord()
-    levels = " ".join(one.text for one in guarantee.statements if one.key in _IN_SHORT)
+    levels = " ".join(one.text for one in record.guarantee.statements if one.key in _IN_SHORT)
     kind = ", ".join(filter(None, (record.protocol, record.allocation)))
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}. {levels}"

@@ -50,17 +50,10 @@ def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rej
 
 
 def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
-    """The collections given, and all others of the run; UsageError where its record did not keep them."""
+    """The collections given, and all others of the run."""
     given = {collection.digest_hex for collection in collections}
-    missing = [one for one in record.collections if one.digest not in given]
-    unknown = [f"{one.name} version {one.version}" for one in missing if one.definition is None]
-    if unknown:
-        raise UsageError(
-            "E-USAGE-COLLECTION",
-            f"the record of the run does not hold {', '.join(unknown)}, which it counted",
-            remedy="Add its file with --collection.",
-        )
-    return (*(collection_of(one.definition) for one in missing if one.definition), *collections)
+    others = (collection_of(one.definition) for one in record.collections if one.digest not in given)
+    return (*others, *collections)
 
 
 def rejected_count(record: RunRecord) -> int:

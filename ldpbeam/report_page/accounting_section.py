@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ldpbeam.accounting import Account
-from ldpbeam.records.run_record import EpochRecord, RunRecord
+from ldpbeam.records.run_record import EpochRecord
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
@@ -52,10 +52,8 @@ def unexplained(account: Account, stream: bool) -> int:
     return min(account.pending, 0) if stream else account.pending
 
 
-def identity(account: Account | None, stream: bool) -> str:
+def identity(account: Account, stream: bool) -> str:
     """The identity with its numbers in it, then the reasons."""
-    if account is None:
-        return "run.json holds no accounting for this collection."
     reasons = ", ".join(f"{name} {count(value)}" for name, value in account.rejected_record().items())
     pending = account.pending if stream and account.pending > 0 else 0
     return (
@@ -63,32 +61,6 @@ def identity(account: Account | None, stream: bool) -> str:
         + (f" ({reasons})" if reasons else "")
         + (f" + pending {count(pending)} (their epochs are not over)" if pending else "")
     )
-
-
-def complaints(record: RunRecord) -> list[str]:
-    """What is wrong with the accounting of a run: rows that do not balance, a total that is not their sum."""
-    accounting, stream = record.accounting, record.stream is not None
-    rows = [("Whole run", accounting.total, stream)]
-    rows += [(f"{row.collection}, epoch {row.epoch}", row.account, stream) for row in accounting.epochs]
-    if accounting.archived is not None:
-        rows.append(("Archived epochs", accounting.archived.account, False))
-    rows.append(("Reports of no known epoch", accounting.unattributed, False))
-    sentences = [
-        f"{scope}: read {count(account.read)}, but counted + late + duplicate + rejected = "
-        f"{count(account.read - account.pending)} ({account.pending:+,} unexplained)."
-        for scope, account, unfinished in rows
-        if unexplained(account, unfinished)
-    ]
-    stated, parts = (
-        {"read": account.read, "counted": account.counted, **_uncounted(account)}
-        for account in (accounting.total, summed(account for _, account, _ in rows[1:]))
-    )
-    return sentences + [
-        f"Whole run: {name} is {count(stated.get(name, 0))}, "
-        f"but its epochs and the unattributed reports add up to {count(parts.get(name, 0))}."
-        for name in dict.fromkeys([*stated, *parts])
-        if stated.get(name, 0) != parts.get(name, 0)
-    ]
 
 
 def _uncounted(account: Account) -> dict[str, int]:
@@ -201,14 +173,12 @@ def _colours(total: dict[str, int]) -> dict[str, str]:
 def table(
     epochs: Sequence[EpochRecord],
     rest: Account | None,
-    total: Account | None,
+    total: Account,
     stream: bool,
     detail: Detail,
     marks: Marks,
-) -> Table | None:
+) -> Table:
     """Exact integers per epoch; the identity of each row is checked."""
-    if total is None:
-        return None
     reasons = sorted(total.rejected)
     pending = stream and total.pending > 0
     rows = epochs[-detail.epochs :]

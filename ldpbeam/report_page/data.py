@@ -14,7 +14,6 @@ import numpy as np
 
 from ldpbeam.collection.slices import Slice
 from ldpbeam.durable.record import read_fields
-from ldpbeam.errors import UsageError
 from ldpbeam.over_time.slice_results import SLICES
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
@@ -46,8 +45,6 @@ class EpochSummary:
     mse_consistent: float | None
     mse_uniform: float | None
     coverage: float | None
-    spread: float | None
-    """Unbiased estimate of the error of answering 1/k, from the reports alone."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class CollectionData:
     collection: CollectionRecord
     histogram: HistogramRecord
     size: int
-    """Values of the domain; 0 where neither the record nor a table says."""
+    """Values of the domain; 0 of strings."""
     alone: bool
     """Whether the run has no other collection (other attributes of it do not count)."""
     distinction: str
@@ -122,7 +119,7 @@ class CollectionData:
     @property
     def declares_atoms(self) -> bool:
         """Whether values are named that many devices share; labels have no round numbers."""
-        record = self.collection.definition or {"attributes": ()}
+        record = self.collection.definition
         own = {one["name"]: one["domain"] for one in record["attributes"]}
         domain = own.get(self.histogram.attribute, record.get("domain"))
         return domain is None or bool(domain.get("atoms") or domain["labels"])
@@ -173,9 +170,9 @@ class CollectionData:
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that the page is made from; no record where none can be read."""
+    """Everything that the page is made from."""
 
-    record: RunRecord | None
+    record: RunRecord
     collections: tuple[CollectionData, ...]
     problems: tuple[str, ...]
     simulated: bool
@@ -183,20 +180,14 @@ class Run:
 
 def load(output_dir: Path, truth: Path | None = None) -> Run:
     problems: list[str] = []
-    record = _record(output_dir / RUN_RECORD, problems)
+    record = _record(output_dir / RUN_RECORD)
     slots, sliced = (index(output_dir / folder, problems) for folder in ("estimates", SLICES))
     problems += _missing(output_dir, record)
     known = {
         (recorded.name, recorded.digest, one.attribute): (recorded, one)
-        for recorded in (record.collections if record else ())
+        for recorded in record.collections
         for one in recorded.histograms
     }
-    for key in slots:
-        if key not in known:
-            # Without a record nothing says what the numbers are; most are frequencies.
-            one = HistogramRecord(key[2], "", Result.FREQUENCIES, 0)
-            known[key] = CollectionRecord(key[0], 0, key[1], histograms=(one,)), one
-            problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
     truths = _truths(truth, {key[2] for key in known}, problems)
     alone = len({key[:2] for key in known}) == 1
     room = ESTIMATES_IN_MEMORY // max(len(known), 1)
@@ -221,33 +212,26 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
 
 
 def _distinction(recorded: CollectionRecord, others: Iterable[CollectionRecord]) -> str:
-    """Of collections with one name the version; the digest too, where that is the same or not known."""
+    """Of collections with one name the version; the digest too, where that is the same."""
     versions = {other.digest: other.version for other in others if other.name == recorded.name}
     if len(versions) < 2:
         return ""
-    if not recorded.version:
-        return f"digest {recorded.digest}"
     alike = list(versions.values()).count(recorded.version) > 1
     return f"version {recorded.version}" + (f" (digest {recorded.digest})" if alike else "")
 
 
-def _record(path: Path, problems: list[str]) -> RunRecord | None:
-    """The record of the run with the texts in it cleaned; None, and a problem, where it is damaged."""
-    try:
-        record = read_record(path).as_record()
-        shown = clean_tree(record)
-        for cleaned, recorded in zip(shown["collections"], record["collections"], strict=True):
-            cleaned["definition"] = recorded.get("definition")
-        return read_fields(RunRecord, shown)
-    except UsageError:
-        problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
-        return None
+def _record(path: Path) -> RunRecord:
+    """The record of the run with the texts in it cleaned."""
+    record = read_record(path).as_record()
+    shown = clean_tree(record)
+    for cleaned, recorded in zip(shown["collections"], record["collections"], strict=True):
+        cleaned["definition"] = recorded["definition"]
+    return read_fields(RunRecord, shown)
 
 
-def _missing(output_dir: Path, record: RunRecord | None) -> list[str]:
+def _missing(output_dir: Path, record: RunRecord) -> list[str]:
     """A line where tables are gone that the record names; of each epoch only the newest one matters."""
-    named = record.newest_tables.values() if record else ()
-    gone = [path for path in named if not (output_dir / path).is_file()]
+    gone = [path for path in record.newest_tables.values() if not (output_dir / path).is_file()]
     if not gone:
         return []
     tables = plural(len(gone), "table")
@@ -275,8 +259,6 @@ def _summed_up(data: CollectionData, room: int) -> CollectionData:
     begun = Dates()
     for place, epoch in enumerate(order):
         snapshot = data.read(epoch)
-        if not data.size and not data.discovered and len(snapshot.values):
-            data = replace(data, size=len(snapshot.values))
         if data.size * len(order) <= room:
             whole[epoch] = snapshot
         if begun.start is None and snapshot.start is not None:
@@ -307,11 +289,6 @@ def _summary(snapshot: Snapshot, uniform: float | None, *, consistent: bool) -> 
     truth = snapshot.truth
     inside = (snapshot.low <= truth) & (truth <= snapshot.high)
     known = np.isfinite(snapshot.low) & np.isfinite(truth)
-    variance = _mean(snapshot.std_error**2)
-    spread = None
-    if uniform is not None and variance is not None:
-        above = _mean((snapshot.estimate - uniform) ** 2)
-        spread = None if above is None else above - variance
     return EpochSummary(
         epoch=snapshot.epoch,
         start=snapshot.start,
@@ -319,12 +296,11 @@ def _summary(snapshot: Snapshot, uniform: float | None, *, consistent: bool) -> 
         usable=snapshot.usable,
         provisional=snapshot.provisional,
         status=snapshot.status,
-        variance=variance,
+        variance=_mean(snapshot.std_error**2),
         mse_raw=_mean((snapshot.estimate - truth) ** 2),
         mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable and consistent else None,
         mse_uniform=None if uniform is None else _mean((uniform - truth) ** 2),
         coverage=float(inside[known].mean()) if known.any() else None,
-        spread=spread,
     )
 
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from ldpbeam.report_page import charts
-from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
 from ldpbeam.report_page.text import share
 from ldpbeam.text import plural
 
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _BARS = 60
 
 
@@ -23,19 +23,34 @@ def distribution(data: CollectionData, snapshot: Snapshot, detail: Detail, name:
 
 
 def _curve(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> Figure:
-    """The share of the devices at each value or below it."""
-    places = drawn_places(len(snapshot.values), detail.bins)
-    marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
+    """The share of the devices at each value or below it, with a table of quantiles."""
+    labels = snapshot.labels
+    marks = {part: snapshot.quantile(part) for part in _QUANTILES}
+    middle, low, high = (labels[at] for at in marks[0.5])
     band = "The band holds the share at one value in 95 of 100 cases, not all of the curve at once."
     if not data.declares_atoms:
         band += " No atoms are declared: near a round number that many devices hold it is too narrow."
-    text = CurveText(
-        f", from {plural(snapshot.n, 'report')}",
-        band,
-        "share up to the value",
-        "95 % limits",
+    keys = [Key("line", charts.RAW, "share up to the value"), Key("band", charts.RAW, "95 % limits")]
+    return Figure.of(
+        charts.curve([_row(snapshot, at) for at in drawn_places(len(labels), detail.bins)]),
+        f"{name}-curve",
+        f"{data.dates.title(snapshot.epoch)}: cumulative shares",
+        f"The share of the devices at each value or below it, from {plural(snapshot.n, 'report')}. Half of "
+        f"them are at {middle} or below (95 %: {low} to {high}). {band}",
+        keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if snapshot.simulated else [])],
+        table=Table(
+            title=f"Table: quantiles of epoch {snapshot.epoch}",
+            head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
+            rows=[[share(part, 0.01), *(labels[at] for at in places)] for part, places in marks.items()],
+            names=4,
+        ),
     )
-    return curve_figure(data, snapshot, [_row(snapshot, at) for at in places], marks, text, name)
+
+
+def drawn_places(size: int, most: int) -> list[int]:
+    """Every few of many values, and the last: each point is a share, so that none has to be averaged."""
+    step = math.ceil(size / most)
+    return sorted({*range(step - 1, size, step), size - 1})
 
 
 def _row(snapshot: Snapshot, at: int) -> charts.Row:

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from markupsafe import Markup
 from ldpbeam.durable.file import PUBLIC, write_file
 from ldpbeam.errors import disk_errors
 from ldpbeam.records.run_record import RunRecord
-from ldpbeam.report_page.accounting_section import complaints, identity
+from ldpbeam.report_page.accounting_section import identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
-from ldpbeam.report_page.parts import LISTED, SECTIONS, Detail, Table
+from ldpbeam.report_page.parts import LISTED, SECTIONS, Detail
 from ldpbeam.report_page.text import count, duration
 from ldpbeam.report_page.view import Section
 from ldpbeam.text import plural
@@ -70,6 +70,7 @@ def render(
 
 def _html(run: Run) -> str:
     record, shown = run.record, run.collections[:SECTIONS]
+    rest = [data.title for data in run.collections[SECTIONS:]]
     digests = [data.digest for data in shown]
     detail = Detail.of(len(shown))
     with debug_mode(False):  # no check against the schema at every step: a third of the time
@@ -85,15 +86,16 @@ def _html(run: Run) -> str:
     html = template.render(
         title=f"{', '.join(names[:3]) or 'no collections'} – ldpbeam run report",
         status=_status(record),
-        complaints=_shown(complaints(record) if record else [], 10),
         problems=_shown(run.problems, 10),
         contents=names if len(names) > 1 else [],
         sections=sections,
-        more=_more(run),
+        more=_shown(rest, LISTED),
         simulated=run.simulated,
-        glosses=glosses((data.size for data in run.collections if not data.mean), _reasons(record)),
-        whole=_whole(record) if record else "",
-        record=list(_record(record)) if record else [("Runner", "unknown")],
+        glosses=glosses(
+            (data.size for data in run.collections if not data.mean), record.accounting.total.rejected
+        ),
+        whole=_whole(record),
+        record=list(_record(record)),
         style=Markup((resources / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -102,10 +104,8 @@ def _html(run: Run) -> str:
     return _ADDRESS.sub(lambda match: match[0].replace(":", "&#58;").replace("/", "&#47;"), html)
 
 
-def _status(record: RunRecord | None) -> dict[str, str]:
+def _status(record: RunRecord) -> dict[str, str]:
     """How the run ended: a stream never finishes, it is stopped."""
-    if record is None:
-        return {"kind": "warn", "text": "status unknown"}
     code, status = record.exit_code, record.status
     ended = _STREAM.get(status, "stream").format(_reached(record)) if record.stream else "finished"
     kind, more = _STATUS.get(code, ("bad", f", {status or 'failed'}"))
@@ -119,15 +119,7 @@ def _reached(record: RunRecord) -> str:
     micros = record.stream.watermark_micros if record.stream else 0
     if micros <= 0:
         return ""
-    try:
-        reached = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    except OverflowError:
-        return ""
-    return f" at {reached:%Y-%m-%d %H:%M} UTC"
-
-
-def _reasons(record: RunRecord | None) -> list[str]:
-    return list(record.accounting.total.rejected_record()) if record else []
+    return f" at {datetime.fromtimestamp(micros / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _shown(lines: Sequence[str], limit: int) -> list[str]:
@@ -159,25 +151,3 @@ def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
         words = [f"digest {one.digest}", *(f"{k} {v}" for k, v in list(one.parameters.items())[:20])]
         words.append(f"lateness {duration(one.allowed_lateness_seconds)}")
         yield f"Collection {one.name}", " · ".join(words)
-
-
-def _more(run: Run) -> Table | None:
-    """The collections that got no section, in one table."""
-    rest = run.collections[SECTIONS:]
-    if not rest:
-        return None
-    return Table(
-        title=f"Table: {plural(len(rest), 'further collection')}",
-        head=["collection", "protocol", "epochs", "reports"],
-        rows=[
-            [
-                data.title,
-                data.histogram.protocol,
-                count(len(data.epochs)),
-                count(sum(epoch.n for epoch in data.epochs)),
-            ]
-            for data in rest[:LISTED]
-        ],
-        names=2,
-        note=f"The first {SECTIONS} collections are drawn; these did not fit.",
-    )

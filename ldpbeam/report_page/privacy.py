@@ -35,11 +35,8 @@ class Privacy:
 
 
 def privacy(collection: CollectionRecord, name: str) -> Privacy:
-    """The guarantee of a collection; what run.json does not state is left out."""
+    """The guarantee of a collection."""
     guarantee = collection.guarantee
-    if guarantee is None:
-        nothing = PromiseRow("Guarantee", "–", "run.json states none for this collection.")
-        return Privacy([nothing], None, _meaning(None))
     promises = [PromiseRow(one.title, one.value, one.text) for one in guarantee.statements]
     hidden = [PromiseRow("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
     if guarantee.not_capped:
@@ -50,8 +47,6 @@ def privacy(collection: CollectionRecord, name: str) -> Privacy:
 
 def _shuffled(collection: CollectionRecord) -> list[PromiseRow]:
     """What a shuffler would add; nothing where that is not known."""
-    if collection.definition is None:
-        return []
     made = collection_of(collection.definition)
     shuffled = of_collection(made, _MANY)
     if shuffled is None:

@@ -18,7 +18,6 @@ from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.report_page.strings import SAYS, epochs_table, walk_table
-from ldpbeam.report_page.sums import added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, points, share
 from ldpbeam.text import plural
 
@@ -43,19 +42,17 @@ class Section:
     def __init__(
         self,
         data: CollectionData,
-        record: RunRecord | None,
+        record: RunRecord,
         detail: Detail,
         prefix: str,
         again: bool = False,
     ) -> None:
         self._data = data
         self._usable = [epoch for epoch in data.epochs if epoch.usable]
-        of_run = record.accounting if record else None
-        stream = record is not None and record.stream is not None
-        accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
-        rest = of_run.unattributed if of_run and data.alone else None
-        everything = [row.account for row in accounts] + ([rest] if rest else [])
-        self._total = accounting.summed(everything) if everything else None
+        of_run, stream = record.accounting, record.stream is not None
+        accounts = [row for row in of_run.epochs if row.digest == data.digest]
+        rest = of_run.unattributed if data.alone else None
+        self._total = accounting.summed([*(row.account for row in accounts), *filter(None, [rest])])
         withheld = {row.epoch: row.withheld for row in accounts if row.withheld}
         # Why an epoch has no estimates although some of its reports were counted.
         self._withheld = {**withheld, **{e.epoch: e.status for e in data.epochs if not e.usable}}
@@ -64,7 +61,7 @@ class Section:
         why = {epoch: self._why(reason) for epoch, reason in self._withheld.items()}
 
         self.name = data.title
-        self.protocol = data.histogram.protocol or "unknown protocol"
+        self.protocol = data.histogram.protocol
         self.facts = self._facts()
         self.verdict = self._verdict()
         self.stages = self._stages()
@@ -75,7 +72,6 @@ class Section:
         self.histogram_title = "Strings found" if data.discovered else f"{self._result} of the last epoch"
         listed = not data.distribution and not data.discovered
         self.explorer = explorer(data, why, detail.octets) if listed else None
-        self.added_up = added_up(data, detail, prefix)
         self.accounting: Sequence[Figure] = ()
         self.accounting_table: Table | None = None
         self.identity = "As above: reports are counted per collection, not per attribute."
@@ -91,8 +87,7 @@ class Section:
         if data.walks:
             self._show_walks(detail)
         self.privacy = privacy(data.collection, prefix)
-        indicators = record.indicators if record else None
-        self.poisoning = poisoning(indicators, data.digest, data.histogram, detail.rows)
+        self.poisoning = poisoning(record.indicators, data.digest, data.histogram, detail.rows)
 
     def _show_walks(self, detail: Detail) -> None:
         """In the place of what values have that are listed: each epoch has strings of its own."""
@@ -117,30 +112,24 @@ class Section:
     def _facts(self) -> str:
         data, total = self._data, self._total
         version, bits = data.collection.version, data.collection.payload_bits
-        parts = [f"version {version}"] if version else []
+        parts = [f"version {version}"]
         if data.size and not data.mean:
             parts.append(plural(data.size, "value"))
         if data.mean:
             parts.append(f"mean of values in {data.reach}")
         parts.append(plural(data.collected, "epoch"))
-        if total is not None:
-            parts.append(f"{plural(total.read, 'report')} read, {count(total.counted)} counted")
-        else:
-            parts.append(f"{count(sum(epoch.n for epoch in data.epochs))} reports counted")
+        parts.append(f"{plural(total.read, 'report')} read, {count(total.counted)} counted")
         if bits is not None:
             parts.append(f"{plural(bits, 'bit')} of payload per report")
         return " · ".join(parts)
 
     def _verdict(self) -> str:
         """One sentence that somebody can act on."""
-        if self._total is not None and self._total.read:
-            counted, read = self._total.counted, self._total.read
-            # 100 % only where nothing is missing.
-            part = f"{share(counted / read, 1 - counted / read)} of" if counted != read else "All"
-            scope = "" if self._data.alone else " of its epochs"
-            start = f"{part} {plural(read, 'report')}{scope} were counted"
-        else:
-            start = f"{plural(sum(epoch.n for epoch in self._data.epochs), 'report')} were counted"
+        counted, read = self._total.counted, self._total.read
+        # 100 % only where nothing is missing.
+        part = f"{share(counted / read, 1 - counted / read)} of" if counted != read else "All"
+        scope = "" if self._data.alone else " of its epochs"
+        start = f"{part} {plural(read, 'report')}{scope} were counted"
         if self._data.walks:
             return f"{start}, and {self._data.list_in_short}."
         if not self._usable:
@@ -171,7 +160,6 @@ class Section:
     def _stages(self) -> list[Stage]:
         data, support = self._data, self._data.histogram.support
         length = data.collection.epoch_seconds
-        read = self._total.read if self._total else sum(item.n for item in data.epochs)
         chances = "per epoch: how many reports support each value"
         if support is not None:
             own, other = float(support.own), float(support.other)
@@ -198,7 +186,7 @@ class Section:
         )
         after, promise = self._after()
         return [
-            Stage("report", count(read), "read; each device's value, randomised before sending"),
+            Stage("report", count(self._total.read), "read; each device's value, randomised before sending"),
             Stage(
                 "epoch",
                 count(data.collected),
@@ -212,9 +200,6 @@ class Section:
     def _after(self) -> tuple[str, str]:
         """What stage 5 does, and what it promises, as the record says: a mean has no sum to keep."""
         method, promises = self._data.collection.consistency, self._data.collection.promises
-        if promises is None:
-            method = self._data.last.method if self._data.last else ""
-            return (method, "after post-processing") if method else ("raw", "not post-processed")
         if self._data.mean:
             if not promises.non_negative:
                 return "raw", "the mean as it was estimated"

@@ -86,7 +86,7 @@ def known_collections(results: Path, collection_files: Iterable[Path], *, by_sli
     if (results / RUN_RECORD).is_file():
         record = read_record(results / RUN_RECORD)
         remark_missing(results, record, by_slice=by_slice)
-        recorded = [collection_of(one.definition) for one in record.collections if one.definition is not None]
+        recorded = [collection_of(one.definition) for one in record.collections]
     return {one.digest_hex: one for one in (*recorded, *map(load, collection_files))}
 
 

@@ -1,6 +1,5 @@
 """The numbers behind the page: accounting, significance, rounding."""
 
-import json
 import math
 import re
 from pathlib import Path
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import Account
-from ldpbeam.durable.record import read_fields
-from ldpbeam.records.run_record import EpochRecord, RunRecord
+from ldpbeam.records.run_record import EpochRecord
 from ldpbeam.report_page import accounting_section, data, estimates, parts, text
 from ldpbeam.text import plural
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
@@ -38,32 +36,6 @@ def test_epochs_share_bars_from_the_first_one_on() -> None:
     said = re.findall(r'data-says="([^"]*)"', str(counted.chart))
     assert said == ["epoch 4 to epoch 6: 18 counted", "epoch 7 to epoch 8: 12 counted"]
     assert counted.sentence.endswith("Each bar is the sum of 3 epochs.")
-
-
-@pytest.mark.parametrize(
-    ("changed", "complaint"),
-    [
-        ({}, ""),
-        (
-            {"total": {**BALANCED, "read": 11}},
-            "Whole run: read 11, but counted + late + duplicate",
-        ),
-        ({"total": {**BALANCED, "late": 0, "counted": 7}}, "Whole run: counted is 7, but its epochs"),
-        ({"total": {**BALANCED, "late": 2, "counted": 5}}, "Whole run: counted is 5, but its epochs"),
-        ({"unattributed": {"read": 3, "rejected": {}}}, "Reports of no known epoch: read 3, but"),
-        ({"archived": {**BALANCED, "epochs": 2, "late": 0}}, "Archived epochs: read 10, but"),
-    ],
-)
-def test_every_row_of_the_accounting_is_held_against_the_identity(
-    tmp_path: Path, changed: dict[str, object], complaint: str
-) -> None:
-    output, _ = write_run(tmp_path, [Fake(epochs=1)])
-    written = json.loads((output / "run.json").read_text())
-    line = {"collection": "a", "digest": "b", "epoch": 0, "epoch_start": None, **BALANCED, "withheld": ""}
-    written["accounting"] = {"total": BALANCED, "epochs": [line], "unattributed": {"read": 0, "rejected": {}}}
-    written["accounting"] |= changed
-    found = accounting_section.complaints(read_fields(RunRecord, written))
-    assert any(complaint in one for one in found) == bool(complaint) == bool(found)
 
 
 def test_the_values_followed_are_those_that_stand_out(tmp_path: Path) -> None:

@@ -71,9 +71,6 @@ def test_versions_of_a_collection_are_told_apart(tmp_path: Path) -> None:
         f"a · version 1 (digest {2:016x})",
         "b",
     ]
-    (output / "run.json").unlink()
-    html = write_page(output, tmp_path / "page.html").read_text("utf-8")
-    assert f"<bdi>a · digest {0:016x}</bdi></h2>" in html
 
 
 @pytest.mark.parametrize(("loss", "said"), [(0.01, "1.010"), (1.0, "2.7"), (5.0, "148"), (155.3, "10^67.4")])
@@ -84,14 +81,11 @@ def test_odds(loss: float, said: str) -> None:
 @pytest.mark.thorough
 def test_a_violated_identity_cannot_be_overlooked(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(), unbalanced=2)).text
-    assert "The accounting does not add up" in text
-    assert "minutes_in_app, epoch 0: read" in text
     assert "VIOLATED by +2" in text
     assert "≠ counted" in text
 
 
 def test_a_sound_run_raises_no_alarm(usual: Reader) -> None:
-    assert "does not add up" not in usual.text
     assert "VIOLATED" not in usual.text
     assert not any("alarm" in (attributes.get("class") or "") for _, attributes in usual.elements)
 

@@ -83,8 +83,7 @@ def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(document, "SECTIONS", 1)
     fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
     text = harmless(page_of(tmp_path, *fakes)).text
-    assert "2 further collections" in text
-    assert "name2 loloha 1 " in text
+    assert "Further collections, which are not drawn name1 name2" in text
 
 
 @pytest.mark.parametrize(("k", "shown"), [(100, 2), (2000, 1)])
@@ -98,14 +97,10 @@ def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: 
     assert (charts.CONSISTENT in domain) == (k == 100)
 
 
-@pytest.mark.parametrize("epochs", [0, 1, 4])
+@pytest.mark.parametrize("epochs", [1, 4])
 def test_a_run_with_nothing_to_show_has_a_sensible_page(tmp_path: Path, epochs: int) -> None:
-    html = page_of(tmp_path, Fake(epochs=epochs, insufficient=range(epochs))) if epochs else None
-    if html is None:
-        (tmp_path / "out").mkdir()
-        html = write_page(tmp_path / "out", tmp_path / "page.html").read_text("utf-8")
-    text = harmless(html).text
-    assert "nothing could be estimated" in text or "produced no estimates" in text
+    text = harmless(page_of(tmp_path, Fake(epochs=epochs, insufficient=range(epochs)))).text
+    assert "nothing could be estimated" in text
 
 
 @pytest.mark.thorough
@@ -127,11 +122,9 @@ def test_the_highest_revision_is_the_one_shown(tmp_path: Path) -> None:
 def test_unreadable_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     output, _ = write_run(tmp_path, [Fake(epochs=2)])
     (output / "estimates" / "torn.parquet").write_bytes(b"PAR1 torn")
-    (output / "run.json").write_text("{")
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"")
     text = Reader(write_page(output, tmp_path / "page.html", bad).read_text("utf-8")).text
     assert "torn.parquet could not be read" in text
-    assert "run.json could not be read" in text
     assert "The truth file could not be read" in text
     assert "minutes_in_app" in text

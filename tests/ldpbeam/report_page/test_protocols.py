@@ -141,14 +141,14 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     (tmp_path / "run.json").write_bytes(document(record))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert re.search(words_shown + r"[a-z ]* at 1971-01-02 00:00 UTC", text)
-    assert "does not add up" not in text
+    assert "VIOLATED" not in text
     assert "read 500 = counted 480 + late 0 + duplicate 0 + rejected 0 + pending 20" in text
     # The same books without a stream are a violation.
     record = json.loads((tmp_path / "run.json").read_text())
     del record["stream"]
     (tmp_path / "run.json").write_bytes(document(record))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
-    assert "does not add up" in text
+    assert "VIOLATED by +20" in text
 
 
 def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
