@@ -10,18 +10,18 @@ from __future__ import annotations
 import hmac
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from functools import lru_cache
 from struct import pack, unpack
-from typing import Any, Literal
+from typing import Literal
 
 from ldpbeam.channels.exact import float_above
 from ldpbeam.client.derivation import Derivation
 from ldpbeam.client.storage import Records
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.prices import Prices, prices_of
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2
 
 MOST_MARKS = 128
@@ -65,6 +65,9 @@ class Costs:
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
         self._prices = _prices(collection)
+        self._most: Counter[float] = Counter()
+        for level, inputs in self._prices.parts:
+            self._most[level] += inputs
         self._budget = budget
 
     def charge(
@@ -99,14 +102,14 @@ class Costs:
     ) -> tuple[Counter[float], bytes]:
         """By how much a report raises the count of each level, and all marks of the entry after it."""
         prices = self._prices
-        if not prices.levels:
+        if not prices.parts:
             return Counter({prices.report: 1}), entry.inputs
         known = {entry.inputs[i : i + _MARK] for i in range(0, len(entry.inputs), _MARK)}
         spent = Counter({one.epsilon: one.times for one in entry.levels})
         added: Counter[float] = Counter()
         for part, key in inputs:
-            mark, level = self._mark(part, key), prices.levels[part]
-            if mark not in known and spent[level] + added[level] < prices.most[level]:
+            mark, level = self._mark(part, key), prices.parts[part].epsilon
+            if mark not in known and spent[level] + added[level] < self._most[level]:
                 added[level] += 1
                 if len(known) < MOST_MARKS:
                     known.add(mark)
@@ -123,39 +126,9 @@ class Costs:
         return pack("<II", left, right)
 
 
-@dataclass(frozen=True)
-class _Prices:
-    """What reports of a collection cost, by its guarantee."""
-
-    report: float
-    levels: tuple[float, ...] = ()
-    most: Counter[float] = field(default_factory=Counter)
-
-
-_KNOWN: dict[bytes, _Prices] = {}
-"""By digest: logarithms in 60 digits take longer than a report."""
-
-
-def _prices(collection: Collection) -> _Prices:
-    digest = collection.full_digest
-    if digest not in _KNOWN:
-        if len(_KNOWN) >= 64:
-            _KNOWN.clear()
-        _KNOWN[digest] = _prices_of(collection.protocol)
-    return _KNOWN[digest]
-
-
-def _prices_of(protocol: LocalProtocol[Any]) -> _Prices:
-    guarantee = protocol.guarantee
-    if guarantee.memoised_ratio is None:
-        return _Prices(guarantee.first_report)
-    # Attributes of equal domains are one and the same protocol.
-    guarantees = {id(part): part.guarantee for part in protocol.parts}
-    level_of = {one: figure.per_memoised_input or inf for one, figure in guarantees.items()}
-    most: Counter[float] = Counter()
-    for part in protocol.parts:
-        most[level_of[id(part)]] += guarantees[id(part)].memoised_inputs or 0
-    return _Prices(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
+@lru_cache(maxsize=64)
+def _prices(collection: Collection) -> Prices:
+    return prices_of(collection.protocol)
 
 
 def _exceeds(

@@ -10,6 +10,7 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.prices import prices_of
 from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.prefixes import Prefixes
@@ -39,12 +40,18 @@ def device_definition(collection: Collection) -> dict[str, Any]:
         "domain": None if collection.domain is None else _domain(collection.domain),
         "attributes": [{"name": one.name, "domain": _domain(one.domain)} for one in attributes],
         "protocol": _protocol(collection.protocol, several=bool(attributes)),
+        "spending": _spending(collection.protocol),
     }
 
 
 def device_definition_text(collection: Collection) -> str:
     """The definition as a file holds it: ASCII, and the same bytes for the same collection."""
-    return json.dumps(device_definition(collection), indent=1) + "\n"
+    return json.dumps(device_definition(collection), indent=1, allow_nan=False) + "\n"
+
+
+def _spending(protocol: LocalProtocol[Any]) -> dict[str, Any]:
+    prices = prices_of(protocol)
+    return {"report": prices.report, "parts": [one._asdict() for one in prices.parts]}
 
 
 def _slices(collection: Collection) -> list[dict[str, Any]]:
