@@ -17,7 +17,8 @@ PIN = re.compile(
 )
 # Written in pieces, so that this file passes its own test. A path only where it starts one.
 MACHINE_SPECIFIC = re.compile(
-    r"(?<![\w.~-])/(?:wo[r]k|roo[t]|op[t]/wheels)/|pypi[.]org|files\.python[h]osted|crates[.]io"
+    r"(?<![\w.~-])/(?:wo[r]k|roo[t]|op[t]/wheels)/|pypi[.]org|files\.python[h]osted"
+    r"|(?<!/rust-lang/)crates[.]io"  # a Cargo.lock has the public index, wherever its packages came from
     r"|registry\.npm[j]s|proxy\.go[l]ang|repo1?\.maven[.]|deb\.debian[.]"
 )
 
