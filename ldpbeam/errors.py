@@ -57,6 +57,11 @@ class UsageError(LdpError):
     exit_code = 2
 
 
+def option_error(what: str, remedy: str, where: object = "") -> UsageError:
+    """About options that cannot work, alone or together."""
+    return UsageError("E-USAGE-OPTION", what, where=str(where), remedy=remedy)
+
+
 class CollectionError(LdpError, ValueError):
     """A collection (its file, or the parameters in it) is not sound.
 

@@ -32,7 +32,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
-from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
+from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError, option_error
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.job.inputs import stray
 
@@ -103,16 +103,11 @@ def beam_options(config: RunConfig) -> PipelineOptions:
             raise stray(unknown[0])
         name = unknown[0].partition("=")[0]
         near = get_close_matches(name, [*spellings(), *(f"--{option}" for option in known)], 1)
-        raise UsageError(
-            "E-USAGE-OPTION",
-            f"there is no option {name}",
-            remedy=f"Did you mean {near[0]}?" if near else _BEAM_HELP,
-        )
+        raise option_error(f"there is no option {name}", f"Did you mean {near[0]}?" if near else _BEAM_HELP)
     if parsed.view_as(DebugOptions).lookup_experiment(_LOSES_OUTPUT):
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"with the experiment {_LOSES_OUTPUT} Beam's workers send output by a clock, and lose some of it",
-            remedy="Leave it out.",
+            "Leave it out.",
         )
     return parsed
 
@@ -128,7 +123,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
 def _refuse(message: str) -> NoReturn:
     # Beam writes a headline and then one line per complaint.
     complaint = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
-    raise UsageError("E-USAGE-OPTION", f"Beam refuses an option: {complaint}", remedy=_BEAM_HELP)
+    raise option_error(f"Beam refuses an option: {complaint}", _BEAM_HELP)
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +9,13 @@ import numpy as np
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import codec, report_pb2
 
-
-@dataclass(frozen=True)
-class Faults:
-    duplicate: int = 25
-    late: int = 12
-    malformed: int = 4
-    foreign_epoch: int = 3
-    unknown_collection: int = 5
-    wrong_length: int = 2
-    value_out_of_range: int = 2
-    truncated: bool = True
+DUPLICATE, LATE = 25, 12
+MALFORMED, FOREIGN_EPOCH, UNKNOWN_COLLECTION = 4, 3, 5
+WRONG_LENGTH, OUT_OF_RANGE = 2, 2
+"""How many records have each fault; one more is cut short."""
 
 
-def write_faults(collection: Collection, reports: Path, faults: Faults = Faults()) -> Path:
+def write_faults(collection: Collection, reports: Path) -> Path:
     """Add ``reports/late-and-faulty.pb``, made from what the first file of ``reports`` holds."""
     first = min(p for p in reports.iterdir() if p.suffix == ".pb")
     buffer = np.frombuffer(first.read_bytes(), np.uint8)
@@ -34,7 +26,7 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
         payloads += [bytes(row) for row in batch.payloads.reshape(-1, width)]
         ids += batch.report_ids.tolist()
         came_with += [(batch.digest, batch.epoch)] * batch.count
-        if len(ids) >= max(vars(faults).values()):
+        if len(ids) >= DUPLICATE:
             break
 
     def report(row: int, **changes: object) -> bytes:
@@ -48,22 +40,15 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
         # Not a device's id: made from one, so that simulations stay reproducible.
         return ids[row] ^ 0x5DEECE66D
 
-    records = [report(i) for i in range(faults.duplicate)]
-    records += [report(i, report_id=fresh(i)) for i in range(faults.late)]
-    records += [bytes([0xFF] * (5 + i)) for i in range(faults.malformed)]
-    records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(faults.foreign_epoch)]
-    records += [
-        report(i, report_id=fresh(i), digest=came_with[i][0] ^ 1) for i in range(faults.unknown_collection)
-    ]
-    records += [
-        report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(faults.wrong_length)
-    ]
-    records += [
-        report(i, report_id=fresh(i), payload=b"\xff" * width) for i in range(faults.value_out_of_range)
-    ]
+    records = [report(i) for i in range(DUPLICATE)]
+    records += [report(i, report_id=fresh(i)) for i in range(LATE)]
+    records += [bytes([0xFF] * (5 + i)) for i in range(MALFORMED)]
+    records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(FOREIGN_EPOCH)]
+    records += [report(i, report_id=fresh(i), digest=came_with[i][0] ^ 1) for i in range(UNKNOWN_COLLECTION)]
+    records += [report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(WRONG_LENGTH)]
+    records += [report(i, report_id=fresh(i), payload=b"\xff" * width) for i in range(OUT_OF_RANGE)]
     content = b"".join(codec.framed(record) for record in records)
-    if faults.truncated:
-        content += codec.framed(report(0, report_id=fresh(0)))[:-1]
+    content += codec.framed(report(0, report_id=fresh(0)))[:-1]
     path = reports / "late-and-faulty.pb"
     path.write_bytes(content)
     return path

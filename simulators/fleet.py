@@ -138,7 +138,6 @@ class Fleet:
         return self._fleet.memoised_inputs()
 
     def ledgers(self) -> list[FleetLedger]:
-        """What the devices have spent, for each attribute."""
         return self._fleet.ledgers()
 
     def _next(self) -> int:
@@ -287,7 +286,6 @@ def _of_one_type(values: list[Any]) -> NDArray[Any] | None:
 
 
 def _numbers(array: NDArray[Any], domain: Domain) -> NDArray[np.int64]:
-    """The indices of raw numbers."""
     distinct, first, which = np.unique(array, return_index=True, return_inverse=True)
     indices = np.full(distinct.shape, ABSENT, np.int64)
     doubtful = np.ones(distinct.shape, bool)

@@ -62,11 +62,9 @@ class DirectMemo:
         return answers
 
     def part(self, index: int) -> FleetMemo | DirectMemo:
-        """Refuse: there are no attributes."""
         raise IndexError(f"a memory of one attribute has no part {index}")
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
-        """As :meth:`FleetMemo.inputs_per_device`."""
         if inputs * devices != self._cells.size:
             raise ValueError(
                 f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "
@@ -141,7 +139,6 @@ class FleetMemo:
         return positions[positions.size - keys.size :]
 
     def _clear(self, bits: int) -> None:
-        """An empty table of 2**bits rows."""
         self._table = np.full((1 << bits, 2), -1, np.int64)
         self._shift = np.uint64(64 - bits)
 

@@ -51,7 +51,6 @@ def silenced(
 def _own_epochs(
     participation: Participation, random_words: RandomWords, first: int, rows: int
 ) -> NDArray[np.bool_]:
-    """Whether each device reports in each epoch, bool (rows, epochs)."""
     own = np.zeros((rows, participation.of), np.bool_)
     devices = np.arange(rows)
     for place, limit in enumerate(participation.limits):

@@ -77,7 +77,6 @@ class _Words:
         return self._bits("instant", held, self.devices(), spec, channel)
 
     def devices(self) -> NDArray[np.int64]:
-        """Absolute indices of the present devices."""
         return self.first + (np.arange(self.rows) if self.present is None else self.present)
 
     def _bits(

@@ -127,5 +127,4 @@ class RandomWords:
 
 @lru_cache(maxsize=256)
 def _name(purpose: str) -> int:
-    """The counter's highest word."""
     return int.from_bytes(sha256(purpose.encode()).digest()[:8], "little")

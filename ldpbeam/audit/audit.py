@@ -88,7 +88,6 @@ def _lives(subject: Subject, life: Participation) -> tuple[Evidence, list[str]]:
 
 
 def _evidence(subject: Subject, counts: HistoryCounts, held: list[ValueReports]) -> Evidence:
-    """Of histories about the pair, and of single reports about each value."""
     protocol, model = subject.collection.protocol, subject.model
     pair = [
         ValueReports(value, seen, ids)

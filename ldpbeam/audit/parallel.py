@@ -29,7 +29,6 @@ class Task:
     external: bool = False
 
     def run(self, false_alarm: float) -> AuditOutcome:
-        """Audit; what is drawn is forgotten afterwards."""
         plan = plan_of(self.draws, slow=self.client == DERIVED)
         if self.external:
             with ExternalClient(self.client, self.collection) as client:

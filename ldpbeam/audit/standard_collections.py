@@ -38,7 +38,6 @@ _MORE_LEVELS = ((1.0, 0.5), (2.0, 1.0), (4.0, 2.0))
 
 
 def one_collection(protocol: str, size: int, **parameters: Any) -> Collection:
-    """A collection of one attribute of whole numbers."""
     domain = Domain(size, maximum=float(size - 1))
     return Collection("audited", 1, domain, protocol, Parameters(**parameters), _DAY)
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.audit.checks.outcome import AuditOutcome
 
 
 class PrivacyViolation(LdpError):  # noqa: N818 - what it is
-    """A client does not give what its collection promises."""
-
     exit_code = 7
 
 
@@ -40,11 +38,7 @@ def audit(collections: tuple[Path, ...], draws: int | None, quick: bool, client:
 
     asked = [load(path) for path in collections] or list(standard_collections(quick=quick))
     if client is not None and len(asked) > 1:
-        raise UsageError(
-            "E-USAGE-OPTION",
-            "a client in another process serves one collection",
-            remedy="Name one collection.",
-        )
+        raise option_error("a client in another process serves one collection", "Name one collection.")
     tasks = tasks_for(asked, draws or (QUICK_DRAWS if quick else 100_000), client)
     outcomes = []
     for outcome in audit_all(tasks):
@@ -69,7 +63,6 @@ def audit(collections: tuple[Path, ...], draws: int | None, quick: bool, client:
 
 
 def _print(outcome: AuditOutcome) -> None:
-    """A line for people, and one per violation."""
     from ldpbeam.audit.checks.outcome import Check
 
     single = [one for one in outcome.levels if one.check is Check.BOUND]

@@ -11,7 +11,7 @@ import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, mode, say
 from ldpbeam.cli.shared.options import DurationOption, collections_option
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -95,12 +95,11 @@ def collect(  # noqa: PLR0913 - the options
 
     address = parse_address(listen, "--listen", "127.0.0.1:8080")
     if (output is None) == (topic is None):
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             "reports go to a folder or to a topic, and "
             + ("none" if topic is None else "both")
             + " was given",
-            remedy="Give --output DIR, or --topic projects/P/topics/T.",
+            "Give --output DIR, or --topic projects/P/topics/T.",
         )
     collections = tuple(load(path) for path in collection_files)
     require_distinct(collections)

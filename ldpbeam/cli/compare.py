@@ -21,7 +21,7 @@ from ldpbeam.cli.shared.options import (
 )
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.collection.slices import slice_text
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 from ldpbeam.text import plural
 
 if TYPE_CHECKING:
@@ -71,29 +71,28 @@ class _CompareOptions:
     output: Path | None
 
     def require_together(self, a: Path, b: Path | None) -> None:
-        """Raise UsageError for options that do not go together."""
         if self.chosen and self.false_discoveries is not None:
-            raise _usage(
+            raise option_error(
                 "--false-discoveries is for all values together, --value for those that it names",
                 "Leave one of them out.",
             )
         if self.by is not None and (b or self.epochs or self.against):
-            raise _usage(
+            raise option_error(
                 "--by says which epochs of A are compared", "Leave out --by, or B and the epochs.", a
             )
         if self.against_slice:
             self._require_slices(a, b)
         elif self.by_slice is not None:
-            raise _usage("--by-slice is for two slices", "Add --slice and --against-slice.", a)
+            raise option_error("--by-slice is for two slices", "Add --slice and --against-slice.", a)
         elif b is None and (self.epochs is None) != (self.against is None):
-            raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
+            raise option_error("--epochs and --against belong together", "Give both, or neither.", a)
 
     def _require_slices(self, a: Path, b: Path | None) -> None:
         """Raise UsageError for two slices that can have devices in common, or options that are for others."""
         others = {"B": b, "--against": self.against, "--by": self.by, "--drawn-anew": self.drawn_anew}
         unfit = [name for name, value in others.items() if value]
         if unfit:
-            raise _usage(
+            raise option_error(
                 f"two slices are compared over the same epochs of one run, for which {unfit[0]} says nothing",
                 f"Leave out {unfit[0]}; --epochs is for both slices.",
                 a,
@@ -105,7 +104,7 @@ class _CompareOptions:
                 require_slice(a, slice_)
         if all(self.slice_.get(name, label) == label for name, label in self.against_slice.items()):
             one, other = (slice_text(tuple(each.items())) for each in (self.slice_, self.against_slice))
-            raise _usage(
+            raise option_error(
                 f"the slices {one} and {other} can have devices in common",
                 "Compare two labels of one dimension.",
                 a,
@@ -267,12 +266,11 @@ def _slices(a: Path, known: Known, which: _CompareOptions) -> Cases:
         if both.size:
             cases[label] = sides[0].at(both), sides[1].at(both)
     if not cases:
-        raise _usage("there is no epoch in which both slices have results", "Compare larger slices.", a)
+        raise option_error("there is no epoch in which both slices have results", "Compare larger slices.", a)
     return cases
 
 
 def _usable(side: Side) -> Ints:
-    """The epochs of a side that have results."""
     import numpy as np
 
     series = side.read.history.series
@@ -295,16 +293,12 @@ def _require_quartiles(collection: Collection, which: _CompareOptions, where: Pa
     }
     unfit = [name for name, value in given.items() if value]
     if unfit:
-        raise _usage(
+        raise option_error(
             f"{collection.name} has distributions, whose mean and quartiles are compared, and {unfit[0]} is "
             "for single values",
             f"Leave out {unfit[0]}.",
             where,
         )
-
-
-def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
-    return UsageError("E-USAGE-OPTION", what, where="" if where is None else str(where), remedy=remedy)
 
 
 def _one(
@@ -317,7 +311,9 @@ def _one(
     """The attribute that was asked for; of several versions the newest that has results of these epochs."""
     left = chosen(histories, which.name, attribute, where)
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
-        raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
+        raise option_error(
+            "there are several collections or attributes", "Name one: --name, --attribute.", where
+        )
     taken = max(left, key=lambda one: (_has(one, epochs), one.history.key.version))
     if len(left) > 1:
         versions = ", ".join(str(one.history.key.version) for one in left)
@@ -338,7 +334,6 @@ def _inside(epochs: Any, span: Epochs) -> Any:
 
 
 def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:
-    """Those epochs of A that are compared."""
     if not alone or which.by is not None:
         return _within_some(which.epochs)
     if which.epochs is None or which.against is None:
@@ -371,7 +366,9 @@ def _last_periods(read: ReadHistory, by: str, where: Path) -> tuple[Epochs, Epoc
             one = int(epoch), int(start)
             periods.setdefault(CALENDAR[by].number(*one), []).append(one)
     if len(periods) < 2:
-        raise _usage(f"there are not two {by}s with results", "ldpbeam inspect names the epochs.", where)
+        raise option_error(
+            f"there are not two {by}s with results", "ldpbeam inspect names the epochs.", where
+        )
     last = [periods[number] for number in sorted(periods)[-2:]]
     dates = [
         f"{instant(one[0][1] // 10**6)[:10]} .. {instant(one[-1][1] // 10**6)[:10]} "
@@ -393,7 +390,6 @@ def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _compared(cases: Cases, which: _CompareOptions) -> tuple[Compared, str]:
-    """What changed, and a line on what was compared."""
     from ldpbeam.cli.shared.compare_values import Compared, wording, words_of_slices
     from ldpbeam.over_time.compare import pooled
     from ldpbeam.over_time.weighted_sums import weight_in_words
@@ -438,11 +434,13 @@ def _of_one(first: Side, second: Side | None, which: _CompareOptions) -> tuple[C
     if epochs is None or against is None:
         usable = _usable(first).tolist()
         if len(usable) < 2:
-            raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
+            raise option_error("there are not two epochs with estimates", "Give a second run as B.", where)
         epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
     before, after = (_within(series.epochs, one, where) for one in (epochs, against))
     if (before & after).any():
-        raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
+        raise option_error(
+            "an epoch cannot be compared with itself", "Give epochs that do not overlap.", where
+        )
     either = before | after
     comparison = compare_epochs(
         series.rows(either), before[either], after[either], first.read.errors, which.drawn_anew, which.weight
@@ -459,7 +457,7 @@ def _of_two(first: Side, second: Side, which: _CompareOptions) -> tuple[Comparis
     from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 
     if first.read.history.labels != second.read.history.labels:
-        raise _usage(
+        raise option_error(
             "the two have different values, so they cannot be compared one by one",
             "Compare collections with the same domain, or groups of values that both have: --group FILE.",
             second.place,
@@ -482,7 +480,7 @@ def _of_two(first: Side, second: Side, which: _CompareOptions) -> tuple[Comparis
 def _within(epochs: Any, span: Epochs, where: Path) -> Any:
     chosen = _inside(epochs, span)
     if not chosen.any():
-        raise _usage(
+        raise option_error(
             f"there is no result of epochs {named_span(span)}", "ldpbeam inspect names the epochs.", where
         )
     missing = span[1] - span[0] + 1 - int(chosen.sum())

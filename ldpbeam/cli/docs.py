@@ -15,7 +15,7 @@ import click
 
 import ldpbeam
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 
 
 @click.command(cls=PrintingCommand)
@@ -65,6 +65,4 @@ def page(name: str) -> Page:
         return known[wanted]
     near = get_close_matches(wanted.lower(), known, 3)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(
-        "E-USAGE-OPTION", f"there is no page {name!r}", remedy=f"{hint}ldpbeam docs lists all pages."
-    )
+    raise option_error(f"there is no page {name!r}", f"{hint}ldpbeam docs lists all pages.")

@@ -20,7 +20,7 @@ from ldpbeam.cli.shared.options import (
 from ldpbeam.cli.shared.sums import chosen, grouped, sum_options
 from ldpbeam.collection.slices import COLUMN
 from ldpbeam.consistency import NOT_ADDED_UP
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Known, ReadHistory
@@ -48,7 +48,6 @@ class _ExportOptions:
 
     @property
     def rolled(self) -> bool:
-        """Whether means of several epochs are asked for."""
         return self.every is not None or self.by is not None
 
     @property
@@ -57,7 +56,7 @@ class _ExportOptions:
         from ldpbeam.sums import Cumulative, Mean, Quantiles
 
         if (self.group_file is not None) + self.cumulative + (self.shares is not None) + self.mean > 1:
-            raise _usage(
+            raise option_error(
                 "--group, --cumulative, --quantile and --mean exclude each other", "Give one of them."
             )
         if self.shares is not None:
@@ -65,15 +64,14 @@ class _ExportOptions:
         return Cumulative() if self.cumulative else Mean() if self.mean else self.group_file
 
     def require_together(self, *, summed: bool) -> None:
-        """Raise UsageError for options that do not go together."""
         if self.every is not None and self.by is not None:
-            raise _usage("--every and --by exclude each other", "Give one of them.")
+            raise option_error("--every and --by exclude each other", "Give one of them.")
         if self.drawn_anew is not None and not self.rolled:
-            raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
+            raise option_error("--drawn-anew has no effect on single epochs", "Add --every or --by.")
         if self.weight != "epochs" and not self.rolled:
-            raise _usage("--weight has no effect on single epochs", "Add --every or --by.")
+            raise option_error("--weight has no effect on single epochs", "Add --every or --by.")
         if not summed and (self.name is not None or self.attribute is not None):
-            raise _usage("--name and --attribute say of what a sum is", "Add --group or another sum.")
+            raise option_error("--name and --attribute say of what a sum is", "Add --group or another sum.")
 
 
 @click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
@@ -121,10 +119,6 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     deliver({"export": str(which.output), "rows": rows, "columns": columns})
 
 
-def _usage(what: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-OPTION", what, remedy=remedy)
-
-
 def _periods(which: _ExportOptions) -> Periods:
     from ldpbeam.over_time import rollup
 
@@ -162,7 +156,6 @@ def _tables(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]
 
 
 def _of_values(results: Path, known: Known, which: _ExportOptions) -> Iterator[Any]:
-    """One row per value."""
     if not which.rolled:
         from ldpbeam.over_time.results import ResultsFolder
 
@@ -214,11 +207,10 @@ def _with_question(
     """Attributes with what is asked of them; those that cannot be asked are left out where others can."""
     if isinstance(question, Path):
         if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
-            raise UsageError(
-                "E-USAGE-OPTION",
+            raise option_error(
                 "there are several collections or attributes, and --group is for one",
-                where=str(results),
-                remedy="Name it: --name, --attribute.",
+                "Name it: --name, --attribute.",
+                results,
             )
         return [(one, grouped(one, question)) for one in histories]
     able, why = [], None

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import START, TextOption, epoch_option, next_midnight
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.domains import FoundStrings
@@ -145,9 +145,7 @@ def init(  # noqa: PLR0913 - an argument for each option
     made: Plan = make_plan(kind(about.domain.size, present, epochs, longitudinal=level))
     row = made.recommended
     if row is None:
-        raise UsageError(
-            "E-USAGE-OPTION", "no protocol keeps this level", remedy="Give a larger --epsilon-longitudinal."
-        )
+        raise option_error("no protocol keeps this level", "Give a larger --epsilon-longitudinal.")
     began = next_midnight() if start is None else start
     particulars = Particulars(name or file.stem, about.domain, duration(epoch), began, slices)
     text = comment + collection_text(row, made.needs, particulars)
@@ -177,7 +175,7 @@ def _about(values: _Answer | None, domain: Path | None, results: Path | None) ->
     from ldpbeam.protocols.estimator import Result
 
     if sum(map(bool, (values, domain, results))) > 1:
-        raise UsageError("E-USAGE-OPTION", "--values, --domain and --from each say it", remedy="Give one.")
+        raise option_error("--values, --domain and --from each say it", "Give one.")
     if results:
         found = found_strings(results)
         return _Answer(found.domain, mean=False, found=found)
@@ -201,9 +199,8 @@ def _ask(option: str, question: str, kind: click.ParamType[Any], default: Any = 
     if sys.stdin.isatty():
         return click.prompt(question, type=kind, default=default, prompt_suffix=" ", err=True)
     if default is None:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"{option} is missing, and there is no terminal to ask in",
-            remedy=f"Give {option}; ldpbeam init --help has an example.",
+            f"Give {option}; ldpbeam init --help has an example.",
         )
     return default

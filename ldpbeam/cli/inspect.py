@@ -53,7 +53,6 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
 
 def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
-    """Lines that describe the first records of a file or folder."""
     from ldpbeam.collection.distinct_collections import by_wire_digest
     from ldpbeam.collection.file import load_collection
     from ldpbeam.job.matching import match_path
@@ -181,7 +180,6 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
 
 
 def _about_values(response: Any, collection: Collection) -> Iterator[str]:
-    """What the response says about each attribute that it speaks about."""
     from ldpbeam.collection.string_domain import StringDomain
     from ldpbeam.protocols.contract import SupportProtocol
 

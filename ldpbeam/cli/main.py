@@ -18,7 +18,7 @@ import click
 
 from ldpbeam import __version__
 from ldpbeam import cli as commands
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError, UsageError, option_error
 from ldpbeam.text import clean
 
 INTERRUPTED = 130
@@ -64,7 +64,7 @@ def _usage_error(error: click.UsageError) -> UsageError:
         what = f"there is no {error.message[8:].strip('.')}"
     path = error.ctx.command_path if error.ctx else "ldpbeam"
     remedy = f"{remedy}See {path} --help.".strip()
-    return UsageError("E-USAGE-OPTION", what[:1].lower() + what[1:].rstrip("."), where=place, remedy=remedy)
+    return option_error(what[:1].lower() + what[1:].rstrip("."), remedy, place)
 
 
 def main(command: click.Command = cli) -> None:

@@ -18,7 +18,7 @@ from ldpbeam.cli.shared.options import (
     next_midnight,
     slice_shares_option,
 )
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.collection.domain import Domain
@@ -194,7 +194,7 @@ def plan(**asked: Any) -> None:
         who = replace(who, domain=replace(who.domain, ordered=True))
     devices = given.devices or who.devices
     if devices is None:
-        raise _incomplete("how many devices report is not known", "Add --devices N.")
+        raise option_error("how many devices report is not known", "Add --devices N.")
     needs = _needs(given, who, devices)
     made = make_plan(needs)
     chosen = _chosen(made, given.row)
@@ -209,7 +209,7 @@ def plan(**asked: Any) -> None:
     written: dict[str, str] = {}
     if given.output is not None:
         if chosen is None:
-            raise _incomplete(
+            raise option_error(
                 "no setting keeps all limits, so there is no collection to write",
                 "Relax a limit, or choose one of the table with --row N.",
             )
@@ -239,9 +239,9 @@ def _plan_strings(given: PlanOptions, max_length: int, alphabet: str) -> None:
         name = str(option.name)
         said = name in context.params and context.get_parameter_source(name) is not ParameterSource.DEFAULT
         if said and name not in _OF_STRINGS:
-            raise _incomplete(f"{option.opts[0]} has no meaning with --strings", "Leave it out.")
+            raise option_error(f"{option.opts[0]} has no meaning with --strings", "Leave it out.")
     if given.devices is None:
-        raise _incomplete("how many devices report is not known", "Add --devices N.")
+        raise option_error("how many devices report is not known", "Add --devices N.")
     epochs = given.epochs or USUAL_EPOCHS
     needs = StringNeeds(max_length, alphabet, given.devices, epochs, given.longitudinal, given.first)
     start = next_midnight() if given.start is None else given.start
@@ -336,29 +336,29 @@ def _ordered(given: PlanOptions, who: _Who) -> tuple[Ordered, tuple[float, bool]
     }
     named = [option for option, (_, target) in targets.items() if target is not None]
     if len(named) > 1:
-        raise _incomplete(f"{' and '.join(named)} ask for different things", "Plan for one at a time.")
+        raise option_error(f"{' and '.join(named)} ask for different things", "Plan for one at a time.")
     of_order = bool(named) and named[0] != "--target-error"
     if not given.ordered and not of_order:
         return None
     option = named[0] if of_order else "--ordered"
     if who.mean:
-        raise _incomplete(
+        raise option_error(
             f"{option} is for the distribution of values, and a collection of a mean is planned",
             "Give --values N or --domain FILE in the place of --mean, or leave the option out.",
         )
     if not given.ordered and not who.domain.has_order:
-        raise _incomplete(
+        raise option_error(
             f"{option} needs values in an order, and nothing says that these are",
             "Add --ordered, or write ordered: true into the domain of the file.",
         )
     asked, target = targets[named[0]] if named else (Ordered.SHARE, None)
     if asked is not Ordered.SHARE and who.domain.labels is not None and not (target or (0, False))[1]:
-        raise _incomplete(
+        raise option_error(
             f"the values are labels, which have no unit that {option} could be in",
             f"Write the error in per cent of their number, as {option} 2%.",
         )
     if asked is Ordered.MEAN and who.domain.labels is not None:
-        raise _incomplete(
+        raise option_error(
             "labels are names, also where they look like numbers, so they have no mean",
             "Plan for --target-quantile-error in per cent, or for a range of numbers.",
         )
@@ -380,7 +380,7 @@ def _target(
     number, percent = target
     if asked is Ordered.SHARE or (asked is None and not who.mean):
         if percent:
-            raise _incomplete(
+            raise option_error(
                 f"{option} of frequencies is in percentage points, and per cent of a frequency is not known "
                 "before it is",
                 f"Write {option} {number:g}.",
@@ -394,7 +394,7 @@ def _chosen(made: Plan, number: int | None) -> Row | None:
     if number is None:
         return made.recommended
     if number > len(made.rows):
-        raise _incomplete(
+        raise option_error(
             f"--row {number} is beyond the {len(made.rows)} rows", "Use --rows to see them all."
         )
     return made.rows[number - 1]
@@ -408,10 +408,10 @@ def _slices(given: PlanOptions, who: _Who, needs: Needs, row: Row | None) -> Sli
     asked = needs.asked if isinstance(needs, OrderedNeeds) else None
     wanted = _target(asked, given.target_difference, who, "--target-difference")
     if wanted is not None and not given.slice_shares:
-        raise _incomplete("--target-difference is between slices", "Add --slice-shares.")
+        raise option_error("--target-difference is between slices", "Add --slice-shares.")
     if wanted is not None and not 0 < wanted < needs.whole:
         most = quantity(needs).error(needs.whole)
-        raise _incomplete(f"--target-difference must lie between 0 and {most}", "Correct it.")
+        raise option_error(f"--target-difference must lie between 0 and {most}", "Correct it.")
     return SlicePlan.of(row, needs, given.slice_shares, wanted) if row and given.slice_shares else None
 
 
@@ -437,7 +437,7 @@ _LIMITS = (
 
 def _document(made: Plan) -> dict[str, object]:
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
-    from ldpbeam.planning.plan import devices_needed, epochs_possible
+    from ldpbeam.planning.plan import devices_needed
     from ldpbeam.planning.sentences import recommendation
 
     needs = made.needs
@@ -456,7 +456,6 @@ def _document(made: Plan) -> dict[str, object]:
         "weaker": made.weaker and made.weaker.as_record(),
         "says": list(recommendation(made)),
         "devices_needed": devices_needed(made),
-        "epochs_possible": epochs_possible(made),
         **known,
         "rows": [row.as_record() for row in made.rows],
     }
@@ -473,12 +472,12 @@ def _who(given: PlanOptions) -> _Who:
     }
     named = [option for option, one in given_by.items() if one]
     if len(named) > 1:
-        raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
+        raise option_error(f"{' and '.join(named)} both say it", "Leave one out.")
     stated = _stated(given)
     if given.population is not None:
         return _of_population(given, given.population, stated)
     if stated is None:
-        raise _incomplete(
+        raise option_error(
             "how many values there are is not known",
             "Give one of --values N, --mean MAX, --domain FILE, --population SPEC, --strings LENGTH:SYMBOLS.",
         )
@@ -513,7 +512,7 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
     drawn = kind in {"syn", "zipf"}
     over_time = not drawn and (kind == "panel" or ".." in spec)
     if drawn and stated is None:
-        raise _incomplete(
+        raise option_error(
             "a drawn population does not say how many values there are",
             "Add --values N, --domain FILE or --mean MAX.",
         )
@@ -563,7 +562,3 @@ def _with_atoms(who: _Who) -> _Who:
     named = ", ".join(map(who.domain.label, atoms[:8])) + (", …" if len(atoms) > 8 else "")
     say(f"Far more of the population hold {named} than a neighbouring value: a collection names such atoms.")
     return replace(who, domain=replace(who.domain, atoms=tuple(atoms)))
-
-
-def _incomplete(message: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-OPTION", message, remedy=remedy)

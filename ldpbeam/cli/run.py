@@ -15,7 +15,7 @@ import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import collections_option, given, run_options
-from ldpbeam.errors import Reason, UsageError
+from ldpbeam.errors import Reason, option_error
 from ldpbeam.job.config import RunConfig, resolve_runner
 from ldpbeam.job.option import Over
 from ldpbeam.text import clean
@@ -69,11 +69,10 @@ def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> 
     """Raise UsageError unless reports come from one kind of place, with all that it needs."""
     source = chosen_source({option.name: typed[option.name] or "" for option in source_options()})
     if bool(patterns) + bool(source) != 1:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             "reports come from files, a folder that grows, a subscription or a topic, and "
             + ("more than one of them was given" if patterns else "none was given"),
-            remedy="Give --input GLOB, --watch DIR, --subscription projects/P/subscriptions/S, "
+            "Give --input GLOB, --watch DIR, --subscription projects/P/subscriptions/S, "
             "or --kafka-topic TOPIC.",
         )
 
@@ -161,31 +160,26 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
 
 
 def _require_supported(config: RunConfig) -> None:
-    """Raise UsageError for a source that the engine on one machine does not read."""
     source = chosen_source(config.input.given)
     reads = config.input.subscription or config.input.watch
     if config.job.local and source is not None and not reads:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"the runner of this machine does not read from {source.target.option}",
-            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription, --watch or --input.",
+            "Run on a cluster (--runner FlinkRunner), or use --subscription, --watch or --input.",
         )
     if config.job.local and config.input.given.get("pubsub_expansion"):
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             "the runner of this machine reads Pub/Sub by itself",
-            remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
+            "Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
         )
     if config.input.watch and config.input.timestamp_attribute:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             "files have no attributes; those of a collector hold the arrival themselves",
-            remedy="Leave --timestamp-attribute out with --watch.",
+            "Leave --timestamp-attribute out with --watch.",
         )
 
 
 def _named(job: Mapping[str, str]) -> str:
-    """Which job it is, for whoever is to look after it."""
     what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
     return f"{what} on {job.get('cluster') or job['runner']}"
 
@@ -200,7 +194,6 @@ def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, sou
 
 
 def _json_line(event: str, record: RunRecord, status: Status) -> None:
-    """For programs: one object per line."""
     click.echo(json.dumps({"event": event, "time": round(time.time(), 3), **status.as_record()}))
 
 
@@ -218,8 +211,6 @@ _Key = tuple[str, int | None]
 
 
 class StreamLines:
-    """Lines about what has changed since the last record."""
-
     def __init__(self, before: RunRecord | None) -> None:
         self._held = {} if before is None else {key: account for key, _, account in _accounts(before)}
 

@@ -10,7 +10,7 @@ import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import TextOption, slice_shares_option
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """What is to be simulated; each field is the option of its name."""
-
     collection_file: Path  # what the devices report for
     population: str  # which values they hold
     devices: int | None = None  # how many; None for all of a data set
@@ -34,7 +32,6 @@ class SimulateOptions:
     truth: bool = False  # whether the true frequencies are written too
     slice_columns: tuple[tuple[str, str], ...] = ()  # of the population's file, by dimension
     slice_shares: tuple[SliceShares, ...] = ()  # of labels that devices draw
-    slice_populations: tuple[str, ...] = ()  # what devices with a label hold instead
 
 
 def _slice_column(text: str) -> tuple[str, str]:
@@ -105,13 +102,6 @@ def _slice_column(text: str) -> tuple[str, str]:
     help="Take the labels of slices.NAME from this column of the population's file. Repeat it.",
 )
 @slice_shares_option("Devices draw their labels once, with these shares, and not with equal ones:")
-@click.option(
-    "--slice-population",
-    "slice_populations",
-    multiple=True,
-    metavar="NAME=LABEL:SPEC",
-    help="Devices with this label hold other values: arm=treatment:zipf:1.3. Repeat it.",
-)
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
 def simulate(**asked: Any) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
@@ -119,44 +109,34 @@ def simulate(**asked: Any) -> None:
 
 
 def simulate_reports(asked: SimulateOptions) -> None:
-    """Simulate a fleet and write its reports, or publish them where there is a topic."""
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.joint import Joint, joint_population
-    from ldpbeam.simulators.population.sliced import SlicesAsked, sliced
+    from ldpbeam.simulators.population.sliced import sliced
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.random_words import RandomWords
 
     if asked.topic is not None:
         _require_publishable(asked.topic, asked.compression)
     elif asked.out is None:
-        raise UsageError(
-            "E-USAGE-OPTION", "the reports have nowhere to go", remedy="Add --output or --topic."
-        )
+        raise option_error("the reports have nowhere to go", "Add --output or --topic.")
     collection = load(asked.collection_file)
     words = RandomWords(asked.seed)
     notes: list[str] = []
 
-    def drawn(spec: str, purpose: str, devices: int | None, epochs: int | None) -> Population | Joint:
-        given: dict[str, Any] = {"devices": devices, "epochs": epochs, "purpose": purpose}
-        given |= {"random_words": words, "note": notes.append}
+    spec = asked.population
+    people: Population | Joint
+    given: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
+    given |= {"random_words": words, "note": notes.append}
+    try:
         if collection.domain is None:
             limit = collection.protocol.device.sum_limit
-            return joint_population(spec, attributes=collection.histograms, limit=limit, **given)
-        return population(spec, domain=collection.domain, calendar=collection.epochs, **given)
-
-    try:
-        people = drawn(asked.population, "population", asked.devices, asked.epochs)
-        said = sliced(
-            asked.population,
-            people,
-            collection,
-            SlicesAsked(asked.slice_columns, asked.slice_shares, asked.slice_populations),
-            random_words=words,
-            draw=lambda spec, purpose: drawn(spec, purpose, people.devices, people.epochs),
-            note=notes.append,
-        )
+            people = joint_population(spec, attributes=collection.histograms, limit=limit, **given)
+        else:
+            people = population(spec, domain=collection.domain, calendar=collection.epochs, **given)
+        columns, shares = asked.slice_columns, asked.slice_shares
+        said = sliced(spec, people, collection, columns, shares, random_words=words, note=notes.append)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     say(*notes)
@@ -195,9 +175,7 @@ def _require_publishable(topic: str, compression: str) -> None:
     require_path("topic", topic)
     library()
     if compression != "none":
-        raise UsageError(
-            "E-USAGE-OPTION", "messages are not compressed", remedy="Leave out --compression, or --topic."
-        )
+        raise option_error("messages are not compressed", "Leave out --compression, or --topic.")
 
 
 def _publish(

@@ -5,13 +5,12 @@ The digest travels in every report, so a report is only ever decoded with its ow
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ldpbeam.collection.domain import Attribute, Domain, require_printable
+from ldpbeam.collection.domain import Attribute, Domain, require_printable, require_unique
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.collection.message import (
     add_attributes,
@@ -145,15 +144,14 @@ class Collection:
             self.slices.require_sound(self.protocol.counter.counts_length)
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
-        elif self.is_discovery:
+        elif self.is_discovery or self.is_distribution:
+            only = self._default_consistency()
             require(
-                self.consistency == "none",
+                self.consistency == only,
                 "consistency",
-                "what is found of strings is published as it was estimated",
-                "Remove consistency.",
+                f"texts and distributions are published as they were estimated, not by {self.consistency}",
+                f"Remove consistency, or write consistency: {only}.",
             )
-        elif self.is_distribution:
-            self._require_ordered()
         elif self.consistency == "ordered":
             self._require_order()
 
@@ -173,15 +171,7 @@ class Collection:
             return built
         for attribute in self.attributes:
             _require_name(attribute.name, "attributes must be named by", "age", "attributes")
-        names = [attribute.name for attribute in self.attributes]
-        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-        if repeated:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"attributes has {repeated[0]!r} more than once",
-                key="attributes",
-                remedy="Make every name unique.",
-            )
+        require_unique((attribute.name for attribute in self.attributes), "attributes has", "attributes")
         sizes = [attribute.domain.size for attribute in self.attributes]
         several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
         for attribute, part in zip(self.attributes, several.parts, strict=True):
@@ -202,15 +192,6 @@ class Collection:
         in_order = least >= MANY_IN_ORDER and all(domain.has_order for domain in domains)
         return "ordered" if in_order else "bayes"
 
-    def _require_ordered(self) -> None:
-        """Raises CollectionError for another method: a distribution is consistent as it is."""
-        require(
-            self.consistency == "ordered",
-            "consistency",
-            f"hash_family interval estimates a whole distribution, not values for {self.consistency}",
-            "Remove consistency, or write consistency: ordered.",
-        )
-
     def _require_order(self) -> None:
         """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
         require(
@@ -220,15 +201,13 @@ class Collection:
             "Remove consistency.",
         )
         for name, domain in self.histograms:
-            if not domain.has_order:
-                of = f"of attribute {name} " if name else ""
-                raise CollectionError(
-                    "E-COLLECTION-VALUE",
-                    f"consistency ordered takes neighbours for alike, and the values {of}are in no order",
-                    key="consistency",
-                    remedy="Write ordered: true into the domain if its values are in an order, or choose "
-                    "another method, such as bayes.",
-                )
+            of = f"of attribute {name} " if name else ""
+            require(
+                domain.has_order,
+                "consistency",
+                f"consistency ordered takes neighbours for alike, and the values {of}are in no order",
+                "Write ordered: true into the domain if it has an order, or choose another method.",
+            )
 
     def closes(self, epoch: int) -> int:
         """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness.

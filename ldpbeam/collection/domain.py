@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
@@ -33,6 +34,16 @@ def require_printable(text: str, what: str, key: str) -> None:
         )
 
 
+def require_unique(names: Iterable[str], what: str, key: str) -> None:
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    require(
+        not repeated,
+        key,
+        f"{what} {''.join(map(repr, repeated[:1]))} more than once",
+        "Make every one unique.",
+    )
+
+
 @dataclass(frozen=True)
 class Domain:
     size: int
@@ -58,14 +69,7 @@ class Domain:
                 f"{len(self.labels)} labels for a domain of size {self.size}",
                 "Give one label per value.",
             )
-            repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
-            if repeated:
-                raise CollectionError(
-                    "E-COLLECTION-VALUE",
-                    f"label {repeated[0]!r} appears more than once",
-                    key="domain",
-                    remedy="Make every label unique.",
-                )
+            require_unique(self.labels, "labels have", "domain")
             for label in self.labels:
                 require_printable(label, f"label {label[:40]!r}", "domain")
         require(
@@ -115,7 +119,6 @@ class Domain:
         return self.size
 
     def __str__(self) -> str:
-        """The domain for people."""
         return f"{self.size:,} values"
 
     @property

@@ -7,7 +7,7 @@ remedy. Nothing is guessed: a misspelt key would otherwise silently fall back to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
@@ -54,10 +54,13 @@ KEYS = (
 """Keys of a collection file, in the order in which people write them."""
 
 
+def _near(given: str, known: Sequence[str]) -> str:
+    near = get_close_matches(given, known, 1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
 @dataclass(frozen=True)
 class _Entry:
-    """One key of a mapping: its value and where it stands."""
-
     key: str
     node: yaml.Node
     where: str
@@ -89,10 +92,7 @@ class _Entry:
     def flag(self) -> bool:
         flag = syntax.truth_of(self.node)
         if flag is None:
-            raise self.fail(
-                f"must be true or false, not {syntax.shown(self.node)}",
-                f"Write {self.key}: true.",
-            )
+            raise self.wrong("must be true or false", "true")
         return flag
 
     def text(self) -> str:
@@ -117,10 +117,9 @@ class _Entry:
     def choice(self, options: tuple[str, ...]) -> str:
         value = self.text()
         if value not in options:
-            near = get_close_matches(value, options, 1)
-            hint = f"Did you mean {near[0]}? " if near else ""
             raise self.fail(
-                f"has no such choice as {syntax.shown(self.node)}", f"{hint}Use one of: {', '.join(options)}."
+                f"has no such choice as {syntax.shown(self.node)}",
+                f"{_near(value, options)}Use one of: {', '.join(options)}.",
             )
         return value
 
@@ -211,13 +210,11 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
         place = f"{where}:{key_node.start_mark.line + 1}"
         key = key_node.value if isinstance(key_node.value, str) else syntax.shown(key_node)
         if key not in keys:
-            near = get_close_matches(key, keys, 1)
-            hint = f"Did you mean {near[0]}? " if near else ""
             raise CollectionError(
                 "E-COLLECTION-KEY",
                 f"unknown key {key!r} in {what}",
                 where=place,
-                remedy=f"{hint}Known keys: {', '.join(keys)}.",
+                remedy=f"{_near(key, keys)}Known keys: {', '.join(keys)}.",
             )
         if key in entries:
             raise CollectionError(
@@ -384,9 +381,10 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
             )
         return _strings(keys["strings"], where)
     other, atoms = keys.pop("other", None), keys.pop("atoms", None)
-    ordered = _ordered(keys.pop("ordered", None), mean=mean)
-    if atoms and mean:
-        raise atoms.fail("are for distributions", "Remove atoms.")
+    order = keys.pop("ordered", None)
+    if mean and (entry_of_order := atoms or order):
+        raise entry_of_order.fail("is for frequencies and distributions", "Remove it.")
+    ordered = order is not None and order.flag()
     if len(keys) != 1:
         raise entry.fail(
             "must have exactly one of size, labels, range, strings",
@@ -470,15 +468,6 @@ def _multiples(domain: Domain, entry: _Entry) -> tuple[int, ...]:
         raise entry.fail(f"names {why}", "Choose another step.")
     places = {domain.index_of_number(step * i) for i in range(1, named + 1)}
     return tuple(sorted(places - {domain.size - 1}))
-
-
-def _ordered(entry: _Entry | None, *, mean: bool) -> bool:
-    if entry is None:
-        return False
-    flag = entry.flag()
-    if mean:
-        raise entry.fail("is for frequencies", "Remove it.")
-    return flag
 
 
 def _epochs(entry: _Entry, where: str, planned: int) -> Epochs:

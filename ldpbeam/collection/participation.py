@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from ldpbeam.errors import CollectionError
+from ldpbeam.errors import require
 from ldpbeam.randomness import Randomness
 
 LONGEST = 1 << 16
@@ -20,17 +19,17 @@ LONGEST = 1 << 16
 
 @dataclass(frozen=True)
 class Participation:
-    """``reports`` of ``of`` epochs, drawn by each device for life."""
-
     reports: int
     of: int
 
     def __post_init__(self) -> None:
-        """Raises CollectionError unless 1 <= reports <= of <= :data:`LONGEST`."""
-        if not _whole(self.of) or not 1 <= self.of <= LONGEST:
-            raise _unsound(f"participation.of must be an integer in 1 .. {LONGEST}, not {self.of}")
-        if not _whole(self.reports) or not 1 <= self.reports <= self.of:
-            raise _unsound(f"participation.reports must be an integer in 1 .. {self.of}, not {self.reports}")
+        for name, number, most in (("of", self.of, LONGEST), ("reports", self.reports, self.of)):
+            require(
+                1 <= number <= most,
+                "participation",
+                f"participation.{name} must be an integer in 1 .. {most}, not {number}",
+                "Write participation: {reports: 1, of: 30} for one report in 30 epochs.",
+            )
 
     @property
     def share(self) -> Fraction:
@@ -52,16 +51,3 @@ class Participation:
 
     def as_record(self) -> dict[str, int]:
         return {"reports": self.reports, "of": self.of}
-
-
-def _whole(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
-
-
-def _unsound(message: str) -> CollectionError:
-    return CollectionError(
-        "E-COLLECTION-VALUE",
-        message,
-        key="participation",
-        remedy="Write participation: {reports: 1, of: 30} for one report in 30 epochs.",
-    )

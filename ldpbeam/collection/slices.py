@@ -6,7 +6,6 @@ else of a device depends on its slice: memo, budget, report ids and epochs belon
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from hashlib import sha256
 from itertools import chain, product
 from math import prod
 
-from ldpbeam.collection.domain import require_printable
+from ldpbeam.collection.domain import require_printable, require_unique
 from ldpbeam.errors import DeviceError, require
 
 MOST_COMBINATIONS = 1000
@@ -52,13 +51,7 @@ class Dimension:
         """Raise CollectionError for labels that are empty, repeated or not to be printed."""
         of = f"slices.{self.name}"
         require(self.labels, "slices", f"{of} has no label", "List its labels, or remove it.")
-        repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
-        require(
-            not repeated,
-            "slices",
-            f"{of} has label {repeated[0] if repeated else ''!r} more than once",
-            "Make every label unique.",
-        )
+        require_unique(self.labels, f"{of} has label", "slices")
         for label in self.labels:
             require(label, "slices", f"{of} has an empty label", "Give every label a text.")
             require_printable(label, f"label {label[:40]!r} of {of}", "slices")
@@ -103,12 +96,10 @@ class Slices:
         )
 
     def as_record(self) -> dict[str, list[str]]:
-        """Labels by dimension, as people write them."""
         return {one.name: list(one.labels) for one in self.dimensions}
 
     @classmethod
     def of(cls, labels: Mapping[str, Iterable[str]]) -> Slices:
-        """Slices of labels by dimension."""
         return cls(tuple(Dimension(name, tuple(some)) for name, some in labels.items()))
 
     @cached_property

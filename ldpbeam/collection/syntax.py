@@ -160,7 +160,6 @@ def in_quotes(node: yaml.Node) -> bool:
 
 
 def shown(node: yaml.Node) -> str:
-    """A value as it was read, for an error."""
     if not isinstance(node.value, str):
         return "a list" if is_list(node) else "a mapping"
     if not node.value and not in_quotes(node):

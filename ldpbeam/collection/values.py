@@ -56,7 +56,6 @@ def require_names(collection: Collection, given: Mapping[Any, Any]) -> None:
 
 
 def _indices(collection: Collection, given: Any) -> Any:
-    """An index for each attribute, or the only one."""
     domains = collection.histograms
     if isinstance(collection.domain, StringDomain):
         if not isinstance(given, str):
@@ -75,7 +74,6 @@ def _indices(collection: Collection, given: Any) -> Any:
 
 
 def index_of(given: Any, domain: Domain) -> int:
-    """The index of one value, as given for :func:`value_of`."""
     if isinstance(given, Index):
         try:
             index = plain_integer(given.index, "an index")

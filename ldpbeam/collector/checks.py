@@ -23,8 +23,6 @@ from ldpbeam.wire.codec import Batches, Rows
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of one body."""
-
     reason: Reason | None
     digest: int | None = None
     reports: int = 1

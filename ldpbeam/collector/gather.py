@@ -37,7 +37,6 @@ class RequestCounts:
     failures: int = 0
 
     def refuse(self, verdict: Verdict) -> None:
-        """Count a body that is refused for what it is."""
         digest = "" if verdict.digest is None else digest_hex(verdict.digest)
         assert verdict.reason is not None  # noqa: S101 - it is refused
         self.refused[digest, verdict.reason.value] += verdict.reports
@@ -59,7 +58,6 @@ class Gather:
 
     @property
     def damaged(self) -> int:
-        """Journals that were damaged, cut or deleted."""
         return self._store.damaged
 
     @property
@@ -132,7 +130,6 @@ class Gather:
                 answer.set_result(verdict)
 
     async def publish(self) -> None:
-        """Let the store publish what is due, beside the commits."""
         try:
             await asyncio.to_thread(self._store.publish)
             self.failed = self.failed and self.refusing
@@ -146,6 +143,5 @@ class Gather:
         self._came.set()
 
     def close(self) -> None:
-        """After :meth:`run`: end its thread."""
         with suppress(RuntimeError):
             self._commits.shutdown()

@@ -121,8 +121,6 @@ _SILENT.disabled = True
 
 
 class Collector:
-    """Answers the requests of devices, and of those who watch the collector."""
-
     def __init__(self, gather: Gather, limits: Limits, names: Mapping[str, str]) -> None:
         """Serve requests; ``gather``, which already runs, judges and stores the bodies."""
         self._gather, self._limits, self._names = gather, limits, names

@@ -65,9 +65,7 @@ class Store(Protocol):
         """
         ...
 
-    def publish(self) -> None:
-        """Let readers see what is due to be seen."""
-        ...
+    def publish(self) -> None: ...
 
     def close(self) -> None:
         """Make all committed reports readable, and release the store to other collectors."""
@@ -275,7 +273,6 @@ class FileStore:
             self._notice(_deleted(path, size))
 
     def close(self) -> None:
-        """Make a file of everything, and let others in."""
         try:
             with self._changing:
                 self._seal()

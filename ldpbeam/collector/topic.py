@@ -25,7 +25,6 @@ class TopicStore:
     damaged = 0
 
     def __init__(self, topic: str, wall: Callable[[], float] = time.time) -> None:
-        """Publish to ``projects/P/topics/T``, which must exist."""
         self._topic = require_path("topic", topic)
         self._pubsub = library()
         self._wall = wall

@@ -40,7 +40,6 @@ class QuietHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def send(self, code: int, content: bytes, headers: dict[str, str]) -> None:
-        """A whole answer."""
         self.send_response(code)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)

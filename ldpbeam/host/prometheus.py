@@ -20,7 +20,6 @@ def family(
 
 
 def single(name: str, kind: str, meaning: str, value: float) -> list[str]:
-    """Lines of a metric without labels."""
     return [*family(name, kind, meaning, ()), f"{name} {_number(value)}"]
 
 
@@ -30,5 +29,4 @@ def _number(value: float) -> str:
 
 
 def text(lines: Iterable[str]) -> str:
-    """The answer."""
     return "\n".join(lines) + "\n"

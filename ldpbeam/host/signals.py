@@ -119,7 +119,6 @@ def interruptible(refuse_writing: Callable[[float], None]) -> Iterator[None]:
 
 
 def _end(refuse_writing: Callable[[float], None], number: int) -> None:
-    """Tidy up and end."""
     refuse_writing(_PATIENCE)
     _exchanging.acquire(timeout=_PATIENCE)
     for pid in _descendants(os.getpid()):

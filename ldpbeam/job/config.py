@@ -31,8 +31,6 @@ ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "S
 
 @dataclass(frozen=True)
 class Input:
-    """Where reports come from, and what of hostile files is read."""
-
     files: tuple[str, ...] = set_by(
         (),
         "Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
@@ -92,7 +90,6 @@ class Input:
 
     @property
     def encoded(self) -> list[bytes]:
-        """The paths as bytes: a file's name need not be text."""
         return [path.encode("utf-8", "surrogateescape") for path in self.files]
 
     @property
@@ -151,8 +148,6 @@ class Counting:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """How the engine on one machine takes messages, and what it keeps."""
-
     watermark_delay: float = duration(
         30, "Wait this long after an epoch's end for messages under way.", over=Over.LOCAL
     )
@@ -192,7 +187,6 @@ class Job:
 
     @property
     def local(self) -> bool:
-        """Whether it is the runner of this machine."""
         return self.runner == "FnApiRunner"
 
     @property
@@ -224,7 +218,6 @@ def options() -> dict[str, tuple[Option, Any]]:
 
 
 def spellings() -> tuple[str, ...]:
-    """How all that ``ldpbeam run`` itself takes is spelt."""
     names = (spelt for name, (option, _) in options().items() for spelt in option.spelt(name).split("/"))
     return (*names, "--collection", "--quiet", "--json")
 
@@ -268,7 +261,6 @@ class RunConfig:
 
     @property
     def streaming(self) -> bool:
-        """Whether the graph is the unbounded one."""
         return chosen_source(self.input.given) is not None or "--streaming" in self.job.beam_args
 
     def __post_init__(self) -> None:

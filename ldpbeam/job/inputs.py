@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 from ldpbeam.job.matching import MatchedFiles, match_path, some_of
 from ldpbeam.transforms.wildcards import WILD
 
@@ -73,12 +73,10 @@ def _all_below(pattern: str) -> str:
 
 
 def shard_bits_for(size: int, *, held: bool = False) -> int:
-    """Bits of sharding for inputs of ``size`` bytes."""
     return min(8, (size // (_SHARD_BYTES if held else _SHARD_BYTES_ON_DISK)).bit_length())
 
 
 def waits_on_disk(runner: str, output: str) -> bool:
-    """Whether reports wait for their duplicates on the disk of this machine."""
     return runner == "FnApiRunner" and "://" not in output
 
 
@@ -105,9 +103,7 @@ def split_arguments(
 
 
 def stray(argument: str) -> UsageError:
-    """The error about an argument that belongs to no option."""
-    return UsageError(
-        "E-USAGE-OPTION",
+    return option_error(
         f"there is no option {argument}, nor is it a file that could belong to --input",
-        remedy="Quote a pattern (--input 'reports/*.pb'): without quotes the shell replaces it by its files.",
+        "Quote a pattern (--input 'reports/*.pb'): without quotes the shell replaces it by its files.",
     )

@@ -64,8 +64,6 @@ def match_path(pattern: str) -> MatchedFiles:
 
 
 class _Matches:
-    """What was found so far on this machine."""
-
     def __init__(self) -> None:
         self.files: dict[str, int] = {}
         self.passed_over: set[str] = set()
@@ -81,7 +79,6 @@ class _Matches:
         )
 
     def file(self, path: str) -> None:
-        """Take a file, with its size in bytes; 0 where the system does not say."""
         try:
             self.files[path] = os.stat(path).st_size  # noqa: PTH116 - as above
         except OSError:

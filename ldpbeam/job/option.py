@@ -43,12 +43,10 @@ class Option:
     not_in_template: str = ""  # why a Dataflow template does not have it; empty where it does
 
     def spelt(self, name: str) -> str:
-        """How the option of a field is spelt, as click takes it."""
         return self.names or f"--{name.replace('_', '-')}"
 
     @property
     def template_lacks(self) -> str:
-        """Why a Dataflow template does not have it; empty where it does."""
         return self.not_in_template or _TEMPLATE_LACKS.get(self.over, "")
 
 

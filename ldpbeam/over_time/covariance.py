@@ -261,11 +261,9 @@ class SlottedErrors(MemoErrors):
     sum_to_one: bool = False
 
     def levels(self, estimate: Floats) -> Floats | None:
-        """The levels of the same protocol where every device reports, (..., 1)."""
         return _levels(estimate) if self.sum_to_one else None
 
     def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
-        """The shares of the same protocol where every device reports, (..., k)."""
         return _shares(estimate, levels)
 
     @property
@@ -294,7 +292,6 @@ class SlottedErrors(MemoErrors):
         return np.asarray(self.maximum**2 * apart * place * (1 - place), np.float64)
 
     def agreement(self, before: Floats, after: Floats) -> Floats | None:
-        """The agreement of the same protocol where every device reports, (..., 1)."""
         return None if self.whole is None else self.whole.agreement(before, after)
 
     def drawn_anew(
@@ -307,11 +304,9 @@ class SlottedErrors(MemoErrors):
         return self._again * least, self._again * most
 
     def place(self, estimate: Floats) -> Floats:
-        """The place in the same protocol where every device reports."""
         return estimate if self.whole is None else self.whole.place(estimate)
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:
-        """Those of the protocol, and of drawing the devices."""
         drawn = np.sqrt(self.drawn_apart(estimate))[None]
         if self.whole is None:
             return np.asarray(drawn, np.float64)

@@ -139,7 +139,6 @@ class ResultsFolder:
             yield _history(key, [(part.epoch, partial(self._whole, part)) for part in some])
 
     def _whole(self, part: Part) -> pa.Table:
-        """All rows of a part."""
         import pyarrow as pa
 
         return pa.concat_tables(self.tables([part]))
@@ -164,7 +163,6 @@ def _kind(name: str) -> Any:
 
 
 def published_rows(path: Path, slice_: Mapping[str, str]) -> pa.Table:
-    """All rows of a published table, or those of a slice."""
     import pyarrow as pa
 
     try:
@@ -194,7 +192,6 @@ def _unusable(path: Path, why: str) -> UsageError:
 
 
 def _look_into(path: Path, slice_: Mapping[str, str]) -> tuple[pa.Schema, set[Part]]:
-    """The schema of a file of estimates, and what it holds."""
     import pyarrow as pa
 
     try:
@@ -251,7 +248,6 @@ def _rows_of(part: Part, among_others: bool, slice_: Mapping[str, str]) -> Itera
 
 
 def _only(table: pa.Table, part: Part) -> pa.Table:
-    """The rows of a part among those of its file."""
     import pyarrow.compute as pc
 
     for name, wanted in (*part.key._asdict().items(), ("epoch", part.epoch), ("revision", part.revision)):
@@ -319,7 +315,6 @@ class _HistoryReader:
         self._last: _Epoch | None = None
 
     def row(self, table: pa.Table) -> SeriesRow:
-        """An epoch."""
         one = _Epoch.of(table)
         at = np.minimum(np.searchsorted(self._values, one.values), len(self._values) - 1)
         if not np.array_equal(self._values[at], one.values):

@@ -41,8 +41,6 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Period(Span):
-    """The mean of some epochs that follow one another."""
-
     mean: Combined
     n: Ints
 
@@ -63,7 +61,6 @@ def by_week(_: int, start: int) -> int:
 
 
 def by_month(_: int, start: int) -> int:
-    """Months of the calendar."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=start)
     return 12 * at.year + at.month
 

@@ -53,7 +53,6 @@ class Series:
 
     @property
     def width(self) -> int:
-        """Its number of columns."""
         return int(self.estimate.shape[-1])
 
     @property
@@ -108,7 +107,6 @@ SeriesRow = tuple[Ints, Floats, Floats]
 
 
 def series_of(epochs: Ints, rows: Iterable[SeriesRow], width: int) -> Series:
-    """A series of one row after the other."""
     shape = len(epochs), width
     made = Series(epochs, *(_array(kind, shape) for kind in (np.int64, np.float64, np.float64)))
     for place, (n, estimate, std_error) in enumerate(rows):

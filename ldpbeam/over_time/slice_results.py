@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.slices import COLUMN, Slices, slice_text
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 from ldpbeam.table_file import published_table
 
 if TYPE_CHECKING:
@@ -68,19 +68,17 @@ def labels_in(folder: Path, dimension: str, others: _Chosen) -> tuple[str, ...]:
         UsageError: results have no such slices.
     """
     if dimension in others:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"--by-slice is for another dimension than {dimension}, which --slice names",
-            remedy="Leave one of them out.",
+            "Leave one of them out.",
         )
     known = [one for slices in _slices_in(folder) for one in slices.dimensions]
     labels = tuple(dict.fromkeys(label for one in known if one.name == dimension for label in one.labels))
     if not labels:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"the results have no dimension of slices called {dimension!r}",
-            where=str(folder),
-            remedy=f"Name one of: {', '.join(dict.fromkeys(one.name for one in known))}.",
+            f"Name one of: {', '.join(dict.fromkeys(one.name for one in known))}.",
+            folder,
         )
     require_slice(folder, {**others, dimension: labels[0]})
     return labels
@@ -96,11 +94,8 @@ def require_slice(folder: Path, slice_: _Chosen) -> None:
             wrong = wrong or error
         else:
             return
-    raise UsageError(
-        "E-USAGE-OPTION",
-        f"there are no results of {slice_text(tuple(slice_.items()))}",
-        where=str(folder),
-        remedy=f"Choose another: {wrong}.",
+    raise option_error(
+        f"there are no results of {slice_text(tuple(slice_.items()))}", f"Choose another: {wrong}.", folder
     )
 
 
@@ -114,7 +109,6 @@ def damaged(path: Path, error: Exception) -> UsageError:
 
 
 def _slices_in(folder: Path) -> Iterable[Slices]:
-    """The slices that tables have; mostly all of them the same."""
     import pyarrow as pa
 
     found: dict[Slices, None] = {}

@@ -28,7 +28,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Look a public name up where it is defined."""
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import MAX_DOMAIN
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.protocols.estimator import Result
 
@@ -69,7 +69,6 @@ class Needs:
 
     @property
     def nobody_changes(self) -> bool:
-        """Whether all devices are said to keep their values for good."""
         return self.drawn_anew is not None and self.drawn_anew.most == 0
 
     def __post_init__(self) -> None:
@@ -97,7 +96,6 @@ class Needs:
 
     @property
     def _target_range(self) -> str:
-        """What is said of a target error beyond that."""
         return "the target error must lie between 0 and 100 percentage points"
 
     @property
@@ -211,4 +209,4 @@ def _within(what: str, number: float | None, least: float, most: float) -> None:
 
 
 def _unfit(message: str) -> UsageError:
-    return UsageError("E-USAGE-OPTION", message, remedy="Correct that option; ldpbeam plan --help has all.")
+    return option_error(message, "Correct that option; ldpbeam plan --help has all.")

@@ -105,7 +105,6 @@ def _weights(size: int, mean: bool) -> Floats:
 
 
 def even(needs: OrderedNeeds) -> Floats:
-    """Frequencies that are all alike, float64 (k,)."""
     return np.full(needs.values, 1 / needs.values)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import ceil, inf
 from typing import Any
@@ -227,35 +226,14 @@ def fewest(enough: Callable[[int], bool], few: int) -> int:
     many = max(1, 2 * few)
     while not enough(many):
         few, many = many, 2 * many
-    return _first(few, many, enough)
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
 
 
-def epochs_possible(plan: Plan) -> int | None:
-    """In how many epochs participation would meet the target error; None where that is no remedy."""
-    row, target = plan.recommended, plan.needs.target
-    if row is None or target is None or not row.setting.participates or row.figures.half_width <= target:
-        return None
-
-    def too_many(epochs: int) -> bool:
-        return half_width(row, plan.needs, plan.needs.devices, epochs) > target
-
-    if too_many(row.setting.reports):
-        return None
-    return _first(row.setting.reports, row.setting.epochs, too_many) - 1
-
-
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least number for which something holds that does not for ``low``, and does for ``high``."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def half_width(row: Row, needs: Needs, devices: int, epochs: int | None = None) -> float:
-    """The half-width of a row with other devices, or with reports in as many of other ``epochs``."""
-    setting = row.setting
-    share = setting.share if epochs is None else Fraction(setting.reports, epochs)
+def half_width(row: Row, needs: Needs, devices: int) -> float:
+    setting, share = row.setting, row.setting.share
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         return Widths.of(setting.protocol.estimator.support.among(share), devices, needs.shares).half_width

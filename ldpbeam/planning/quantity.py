@@ -33,8 +33,6 @@ RANKED = " where frequencies fall like 1/rank"
 
 @dataclass(frozen=True)
 class Quantity:
-    """How the numbers of one kind of need are written."""
-
     subject: str
     unit: str
     length: float | None = None
@@ -46,7 +44,6 @@ class Quantity:
         return f"{error:.3g}" if error < 1000 else f"{error:,.0f}"
 
     def error(self, error: float) -> str:
-        """An error with its unit, or with its part of the range."""
         if self.length is None:
             return f"{points(error)} points"
         return f"{self.number(error)} ({points(error / self.length)} % of the range)"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
-from ldpbeam.planning.plan import Plan, Row, devices_needed, epochs_possible
+from ldpbeam.planning.plan import Plan, Row, devices_needed
 from ldpbeam.planning.quantity import RANKED, interval, interval_of_mean, quantity
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
@@ -174,11 +174,9 @@ def _promise(row: Row) -> Iterator[str]:
 
 
 def _remedies(plan: Plan) -> Iterator[str]:
-    devices, epochs = devices_needed(plan), epochs_possible(plan)
+    devices = devices_needed(plan)
     if devices is not None and plan.needs.target is not None:
-        also = f"; or plan {epochs:,} epochs instead of {plan.needs.epochs:,}" if epochs else ""
-        target = quantity(plan.needs).error(plan.needs.target)
-        yield f"It would meet ±{target} with {devices:,} devices{also}."
+        yield f"It would meet ±{quantity(plan.needs).error(plan.needs.target)} with {devices:,} devices."
 
 
 def _weaker(plan: Plan) -> Iterator[str]:

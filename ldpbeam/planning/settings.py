@@ -51,7 +51,6 @@ class Setting:
 
     @property
     def share(self) -> Fraction:
-        """Share of the devices that report in an epoch."""
         return Fraction(self.reports, self.epochs)
 
     @property

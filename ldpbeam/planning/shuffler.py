@@ -54,7 +54,6 @@ class ShuffledPrivacy:
         return cls(present, reports, once.functions, one, whole, better)
 
     def as_record(self) -> dict[str, Any]:
-        """What ``--json`` prints of it: each ε holds but with the probability ``delta``."""
         return {
             "one_report": self.one_report,
             "all_reports": self.all_reports,
@@ -73,7 +72,6 @@ def of_collection(collection: Collection, devices: int) -> ShuffledPrivacy | Non
 
 
 def shuffled_words(collection: Collection, devices: int) -> str:
-    """:func:`of_collection` for people, with the assumption."""
     return behind_shuffler(of_collection(collection, devices))
 
 

@@ -45,7 +45,6 @@ class SliceError:
     half_width: float
 
     def words(self) -> str:
-        """The slice for people, with its size."""
         named = ", ".join(name if label is None else f"{name}={label}" for name, label in self.labels.items())
         return f"{named} ({100 * self.share:.3g} %, {self.devices:,} devices)"
 
@@ -95,7 +94,6 @@ class SlicePlan:
         return cls(row, needs, smallest, largest, differences, wanted)
 
     def sentences(self) -> Iterator[str]:
-        """What to expect of slices, a sentence or two each."""
         error = quantity(self.needs).error
         small, large = (f"{one.words()} ±{error(one.half_width)}" for one in (self.smallest, self.largest))
         yield f"Slices with {described(self.row)}: the smallest, {small} (95 %); the largest, {large}."
@@ -130,7 +128,6 @@ def _over(difference: Difference) -> str:
 
 
 def _ends(given: SliceShares) -> tuple[_Label, _Label]:
-    """The smallest and the largest label."""
     names = given.labels or (None,) * len(given.shares)
     labels = [_Label(given.name, *pair) for pair in zip(given.shares, names, strict=True)]
     return min(labels, key=_share), max(reversed(labels), key=_share)

@@ -81,7 +81,6 @@ def _sharing(devices: float | None) -> str:
 
 
 def table(rows: list[tuple[int, Row]], needs: Needs) -> Iterator[str]:
-    """Lines of equal columns, the head first."""
     shown = columns(needs)
     texts = [[one.name for one in shown], *([one.cell(*row) for one in shown] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]

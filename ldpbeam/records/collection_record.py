@@ -83,7 +83,6 @@ class HistogramRecord:
     def from_record(
         cls, own: Mapping[str, Any], attribute: str, allocation: str, leverage: Mapping[str, Any]
     ) -> HistogramRecord:
-        """From the record of an attribute, or of a collection that has only one."""
         return read_fields(
             cls,
             leverage,

@@ -51,7 +51,6 @@ def _elsewhere(path: Path, command: str) -> UsageError:
 
 
 def unknown(path: Path, why: str) -> UsageError:
-    """The error about a file that is nothing to inspect, and why it is not."""
     return UsageError(
         "E-USAGE-INPUT",
         f"{path} {why}",

@@ -51,12 +51,10 @@ def damaged_name(journal: str) -> str:
 
 
 def committed_name(journal: str) -> str:
-    """The file that holds the size of a journal after its last commit."""
     return f"{COMMITTED_PREFIX}{journal.removeprefix(JOURNAL_PREFIX)}"
 
 
 def journal_of(committed: str) -> str:
-    """The journal of a ``.committed-…`` file."""
     return f"{JOURNAL_PREFIX}{committed.removeprefix(COMMITTED_PREFIX)}"
 
 
@@ -144,7 +142,6 @@ def file_content(entries: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 def _batches(content: bytes) -> Iterator[codec.Batch]:
-    """The batches of an entry."""
     buffer, at = np.frombuffer(content, np.uint8), 0
     while at < buffer.size:
         frames = codec.frames(buffer, at)

@@ -184,7 +184,6 @@ def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
 
 
 def _whose(output: str) -> dict[str, str]:
-    """Names of the collections, by digest, that have results there."""
     names: dict[str, str] = {}
     for part in ("accounting", "estimates"):
         for file in listed(output, part):

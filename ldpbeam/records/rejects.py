@@ -34,7 +34,6 @@ class Replayed:
 
 
 def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rejects:
-    """The run that rejected records belong to."""
     rejects = rejects.absolute()
     folder = rejects if rejects.is_dir() else rejects.parent
     output = folder.parent

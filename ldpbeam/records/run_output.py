@@ -47,7 +47,6 @@ def read_output(output: str) -> RunOutcome:
 
 
 def write_record(output: str, record: RunRecord) -> None:
-    """Publish run.json: whole, or not at all."""
     publish(output, RUN_RECORD, record.content())
 
 

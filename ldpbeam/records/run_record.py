@@ -213,7 +213,6 @@ class RunRecord:
 
 
 def damaged(name: str, why: str) -> UsageError:
-    """The error about a file that is not the record of a run."""
     return UsageError(
         "E-USAGE-RESULTS",
         f"{name} is not the record of a run, or is damaged ({why})",

@@ -156,7 +156,6 @@ def details_of_reasons(record: RunRecord, output: str) -> dict[str, str]:
 
 
 def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each table of rejects, where the tables are of this machine."""
     if "://" in output:
         return
     for file in record.files:

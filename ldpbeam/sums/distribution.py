@@ -107,7 +107,6 @@ class Curve:
 
     @property
     def key(self) -> ResultKey:
-        """Which result it is."""
         return ResultKey(*(self.rows[name][0].as_py() for name in ResultKey._fields))
 
     @property
@@ -161,7 +160,6 @@ class _Period:
 
     @property
     def reports(self) -> Ints:
-        """Behind each value, int64 (k,)."""
         if self.periods is None:
             return self.curves[0].n
         return np.asarray(sum(one.n * one.known for one in self.curves), np.int64)
@@ -319,8 +317,6 @@ def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MeanOfEpochs:
-    """The mean of the means of some epochs; in the units of the domain."""
-
     mean: float
     fresh: float
     lasting: float

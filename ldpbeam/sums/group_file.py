@@ -46,7 +46,6 @@ def shared_values(groups: Mapping[str, list[int]]) -> tuple[str, str] | None:
 
 
 def values_of(domain: Domain, text: str) -> list[int]:
-    """The values that a text of a group file stands for."""
     if domain.labels is not None:
         place = domain.place_of(text)
         if place is None:

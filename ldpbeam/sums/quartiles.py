@@ -69,8 +69,6 @@ class QuartileChange:
 
 @dataclass(frozen=True)
 class MeanChange:
-    """The mean before and after, in the units of the domain."""
-
     before: MeanOfEpochs
     after: MeanOfEpochs
     half_width: float
@@ -81,7 +79,6 @@ class MeanChange:
 
     @property
     def clear(self) -> bool:
-        """Whether the mean changed by more than the limits allow for."""
         return abs(self.change) > self.half_width
 
 

@@ -68,7 +68,6 @@ class Quantiles(Question):
             raise ValueError("quantiles are asked for by shares between 0 and 1, such as 0.5")
 
     def sums(self, domain: Domain) -> Sums:
-        """Those of the cumulative curve."""
         return cumulative(domain)
 
 

@@ -74,7 +74,6 @@ def changes(
 
 
 def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
-    """What is asked for, with its limits."""
     import pyarrow as pa
 
     mean = period.mean

@@ -134,7 +134,6 @@ class _RowGroups:
         self._held: list[pa.Table] = []
 
     def add(self, table: pa.Table, epoch: int) -> None:
-        """Rows of an epoch; what makes no whole group waits for more."""
         if epoch != self._epoch:
             self.end()
             self._epoch = epoch

@@ -19,7 +19,7 @@ import numpy as np
 from ldpbeam.admission import ReportColumns, as_sent, batch_message, put_together
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 from ldpbeam.wire import report_pb2
 
 from ..population.joint import Joint
@@ -45,8 +45,6 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class PublishRecord(SimulationRecord):
-    """What a simulation did that published its reports."""
-
     topic: str
     messages: int
 
@@ -70,15 +68,9 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     from google.cloud import pubsub_v1
 
     if format not in ("batch", "report"):
-        raise UsageError(
-            "E-USAGE-OPTION", f"a Pub/Sub message cannot hold {format!r}", remedy="Choose batch or report."
-        )
+        raise option_error(f"a Pub/Sub message cannot hold {format!r}", "Choose batch or report.")
     if truth and out is None:
-        raise UsageError(
-            "E-USAGE-OPTION",
-            "there is nowhere to write the truth",
-            remedy="Add an output directory (--output).",
-        )
+        raise option_error("there is nowhere to write the truth", "Add an output directory (--output).")
     simulation = PopulationEpochs(collection, population, seed, first_epoch)
     if out is not None:
         # The truth would seem to be the one of those reports.

@@ -22,7 +22,7 @@ from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.collection.values import Index
 from ldpbeam.durable.document import document
 from ldpbeam.durable.file import PUBLIC, replacing
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 
 from ..fleet import Fleet, fleet_indices
 from ..population.joint import Joint
@@ -90,7 +90,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     try:
         report_file(reports, first_epoch, format, compression)
     except ValueError as error:
-        raise UsageError("E-USAGE-OPTION", str(error), remedy="Choose one of these.") from None
+        raise option_error(str(error), "Choose one of these.") from None
     refuse_existing(reports)
     reports.mkdir(parents=True, exist_ok=True)
 
@@ -182,7 +182,6 @@ class PopulationEpochs:
 
 
 def refuse_existing(reports: Path) -> None:
-    """Raise UsageError where reports lie already."""
     if reports.exists() and (not reports.is_dir() or any(reports.iterdir())):
         raise UsageError(
             "E-USAGE-OUTPUT",

@@ -85,7 +85,6 @@ def dealt_anew(part: str, names: Sequence[str]) -> tuple[str, bool]:
 def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
-    """One value per device, kept for all epochs, or dealt anew in each."""
     devices = request.at_most("devices", request.devices, values.size)
     return _Column(
         devices,
@@ -110,7 +109,6 @@ def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Popu
 
 
 def _between(request: Request, part: str, names: list[str]) -> list[str]:
-    """The columns ``FIRST..LAST`` stands for."""
     first, _, last = part.partition("..")
     numbered = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
     low, high = numbered.fullmatch(first), numbered.fullmatch(last)

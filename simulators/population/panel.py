@@ -41,7 +41,6 @@ class Panel:
 
 
 def panel(request: Request) -> Population:
-    """``panel:FILE:device,epoch,value``."""
     path, part = request.source()
     names = part.split(",")
     if len(names) != 3 or len(set(names)) != 3:
@@ -150,7 +149,6 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
 
 
 def _unplanned(epoch: int, calendar: Epochs | None) -> str:
-    """Why an epoch has no place, and what to do."""
     planned = "0 or more"
     if calendar is not None:
         planned = f"0 .. {calendar.count - 1}, which begin at {instant(calendar.origin)}"

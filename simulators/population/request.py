@@ -81,23 +81,19 @@ class Request:
     note: Note = unnoted
 
     def bad(self, why: str, remedy: str) -> ValueError:
-        """An error about the SPEC."""
         return ValueError(f"population {self.spec!r}: {why}; {remedy}")
 
     def needed(self, name: str, number: int | None) -> int:
-        """A number that the data does not provide."""
         if number is None:
             raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
         return number
 
     def at_most(self, name: str, number: int | None, there: int) -> int:
-        """A number that the data bounds."""
         if number is not None and number > there:
             raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
         return there if number is None else number
 
     def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
-        """A numeric parameter."""
         try:
             number = float(text if text.isascii() else "nan")
         except ValueError:

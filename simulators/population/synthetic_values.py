@@ -79,8 +79,6 @@ def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str
 
 
 class Launch:
-    """For demonstrations: habits drift and, one day, a new feature takes off."""
-
     def __init__(self, devices: int, epochs: int, domain_size: int, random_words: RandomWords) -> None:
         self.devices = devices
         self.epochs = epochs

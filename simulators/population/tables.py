@@ -41,7 +41,6 @@ class TextColumn:
     lines: NDArray[np.int64]
 
     def line_of(self, text: str) -> int:
-        """The line of the first row that holds a text of the column."""
         return int(self.lines[np.argmax(self.codes == self.texts.index(text))])
 
     def times(self, texts: Iterable[str]) -> int:
@@ -160,7 +159,6 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
-    """Count the empty cells of the columns in a note of the request."""
     empty = sum(column.times([""]) for column in columns)
     if empty:
         what = "row" if len(columns) == 1 else "cell"
@@ -185,7 +183,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def _span(columns: Sequence[TextColumn]) -> str:
-    """The name of the column, or of the first and the last of several."""
     return columns[0].name if len(columns) == 1 else f"{columns[0].name}..{columns[-1].name}"
 
 
@@ -226,7 +223,6 @@ def _named(path: Path, rows: CsvRows) -> list[str]:
 
 
 def _check(path: Path, names: Sequence[str], rows: CsvRows) -> None:
-    """Raise unless every name is exactly one column."""
     there = rows.header
     for name in names:
         if name not in there:

@@ -18,7 +18,6 @@ from ldpbeam.protocols.parameters import Parameters
 
 
 def certificate_rules(collection: Collection) -> list[Rule]:
-    """Every stated level, and whether the integers keep it."""
     protocol, parameters = collection.protocol, collection.parameters
     # Reports that tell of all attributes share the level.
     together = 1 if protocol.share < 1 or protocol.device.sum_limit is not None else len(protocol.parts)
@@ -35,7 +34,6 @@ def certificate_rules(collection: Collection) -> list[Rule]:
 
 
 def _ratios(part: LocalProtocol[Any], parameters: Parameters) -> Iterator[tuple[str, Fraction, float]]:
-    """(what, worst likelihood ratio, stated level)."""
     memoised, first = part.law.spent()
     for key, what, ratio in (
         ("epsilon", "level of a report", first),

@@ -210,7 +210,6 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
 
 
 def lasting(changed: int, devices: int, how_long: str = "") -> Rule:
-    """What a device draws for life stays the same."""
     what = f"what a device draws for life (hash function, buckets, attribute) stays the same{how_long}"
     return Rule(Check.LASTING, what, changed, devices)
 

@@ -20,7 +20,6 @@ class Fault:
     draws: int | None = None
 
     def seen_with(self, draws: int) -> bool:
-        """Whether planted clients with it were found with so many draws, or fewer."""
         return self.draws is not None and self.draws <= draws
 
 
@@ -70,7 +69,6 @@ FAULTS = (
 
 
 def unseen(draws: int) -> Iterator[Fault]:
-    """Kinds of fault that an audit of so many draws can miss."""
     return (fault for fault in FAULTS if not fault.seen_with(draws))
 
 

@@ -83,7 +83,6 @@ def read_lives(subject: Subject, life: Participation, values: Sequence[Any]) -> 
 
 
 def _rotating_lives(subject: Subject, life: Participation, values: Sequence[Any], lives: Lives) -> None:
-    """Lives in which a device holds one value, each in turn."""
     client, read = subject.client, subject.read
     lives.rotating = [ValueReports(value) for value in values]
     lives.turns = turns_of(life, subject.plan.draws, len(values))
@@ -146,7 +145,6 @@ def _pair_lives(subject: Subject, life: Participation) -> Lives:
 
 
 def watched(of: int) -> list[int]:
-    """Epochs whose silence is counted."""
     return sorted({*range(min(of, _EPOCHS)), of - 1})
 
 

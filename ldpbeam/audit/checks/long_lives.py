@@ -94,7 +94,6 @@ def _memo_blocks(view: ModelView, values: Sequence[int], devices: int, most: int
 
 
 def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
-    """Every block against the one before, and against the first one."""
     for blocks, rows in zip(memos, bits, strict=True):
         p, size = Fraction(blocks.probability), blocks.size
         number = len(rows[0]) if rows else 0

@@ -42,8 +42,6 @@ class Check(Enum):
 
 @dataclass(frozen=True)
 class Match:
-    """How often an event was seen, and its exact probability: a two-sided test."""
-
     check: Check
     what: str
     count: int
@@ -114,7 +112,6 @@ class Evidence:
     rules: Sequence[Rule] = ()
 
     def __add__(self, other: Evidence) -> Evidence:
-        """The evidence of both, that of ``other`` last."""
         return Evidence(
             [*self.bounds, *other.bounds],
             [*self.matches, *other.matches],
@@ -166,11 +163,9 @@ class AuditOutcome:
 
     @property
     def failed(self) -> set[Check]:
-        """Checks with a violation."""
         return {check for check, _ in self.violations}
 
     def as_record(self) -> dict[str, Any]:
-        """For ``--json``."""
         return {
             "collection": self.name,
             "protocol": self.protocol,
@@ -261,7 +256,6 @@ def _level(bound: Bound, share: float) -> LevelBound:
 
 
 def _values(evidence: Evidence) -> list[float]:
-    """P-values of matches, then of sums."""
     import numpy as np
 
     from ldpbeam.audit.law.bound import chernoff, two_sided

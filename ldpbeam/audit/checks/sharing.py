@@ -75,7 +75,6 @@ class _Shared:
         self._chance[what] = p
 
     def add(self, value: int, first: Sequence[Any], second: Sequence[Any]) -> None:
-        """A device that held one of the pair throughout."""
         model, whose = self._model, f"{('first', 'second')[value]} value: "
         same = model.place(first[0]) == model.place(second[0])
         self._count(whose + "first reports are the same", same, equal_probability(model, (value,)))

@@ -94,8 +94,6 @@ class _ByIndex:
 
 
 class Maker(ABC):
-    """Makes the devices of a Python client."""
-
     name: str
 
     @abstractmethod
@@ -108,8 +106,6 @@ class Maker(ABC):
 
 
 class PythonClient(Client):
-    """A client in this process."""
-
     forks = True
 
     def __init__(self, collection: Collection, maker: Maker, folder: Path) -> None:
@@ -172,8 +168,6 @@ def _asked(device: Reporter, value: Any, epoch: int, slice_: Slice) -> bytes | N
 
 
 class Memoised(Maker):
-    """This project's client."""
-
     def __init__(self, memo: str) -> None:
         self.name = f"ldpbeam.Device, memo {memo}"
         self._memo: Any = memo

@@ -32,8 +32,6 @@ Cell = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """How much is drawn."""
-
     draws: int = 100_000  # single reports about each of the two values, or a few more
     lasting: int = 2_000  # devices that are opened again between reports
     swept: tuple[int, int] = (128, 1_666)  # (devices, epochs) of long lives about one value
@@ -44,7 +42,6 @@ class DrawPlan:
     remembering: int = 64  # devices of two blocks of reports about each value
 
     def held_each(self, values: int) -> int:
-        """Devices of one report about each of so many values."""
         return max(self.held, 2 * self.draws // max(1, values))
 
 
@@ -238,7 +235,6 @@ def _cell(
 
 
 def all_cells(model: Model, length: int) -> Iterator[Cell]:
-    """Every cell of patterns of a length."""
     for number, stratum in enumerate(model.strata):
         for symbols in product(range(stratum.symbols), repeat=length):
             yield number, symbols

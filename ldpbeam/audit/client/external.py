@@ -50,7 +50,6 @@ class ExternalClient(Client):
             raise _trouble(command, f"cannot be started ({reason})") from None
 
     def __enter__(self) -> ExternalClient:
-        """The client, whose command runs by now."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,7 +98,6 @@ class ExternalClient(Client):
             raise _trouble(self.name, "answered with something that is not hexadecimal") from None
 
     def ask(self, lines: Sequence[str]) -> list[str]:
-        """The answers to lines, in their order."""
         answers: list[str] = []
         first = 0
         while first < len(lines):

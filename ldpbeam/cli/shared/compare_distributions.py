@@ -10,7 +10,7 @@ from ldpbeam.cli.shared.compare_values import BETWEEN_SLICES, Wording, wording, 
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.cli.shared.options import named_span
 from ldpbeam.collection.slices import COLUMN, slice_text
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 from ldpbeam.planning.quantity import points
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
 class _Found(NamedTuple):
-    """What was compared, and what was found."""
-
     words: str
     mean: MeanChange | None
     quartiles: list[QuartileChange]
@@ -88,18 +86,20 @@ def _found(first: Side, second: Side | None, weight: Weight, verdicts: int) -> _
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
         if len(known) < 2:
-            raise _usage("there are not two epochs with results", "Give a second run as B.", first.place)
+            raise option_error(
+                "there are not two epochs with results", "Give a second run as B.", first.place
+            )
         sides = [[one] for one in known[-2:]]
     else:
         sides = [_known(first), _known(second)]
         if same and {e for e, _ in sides[0]} & {e for e, _ in sides[1]}:
-            raise _usage(
+            raise option_error(
                 "an epoch cannot be compared with itself",
                 "Name epochs for each side, none of them for both: --epochs A..B --against C..D.",
                 first.place,
             )
     if first.read.history.labels != other.read.history.labels:
-        raise _usage(
+        raise option_error(
             "the two have different values, so their quartiles cannot be compared",
             "Compare collections with the same domain.",
             other.place,
@@ -143,7 +143,6 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
 
 
 def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight, *, sampled: bool) -> Curve:
-    """The curve of the epochs of a side."""
     from ldpbeam.cli.shared.histories import remark_no_counts
     from ldpbeam.over_time.period import EpochCounts
     from ldpbeam.over_time.slice_results import table_folder
@@ -157,7 +156,6 @@ def _curve_of_epochs(source: Side, curves: list[Curve], weight: Weight, *, sampl
 
 
 def known_epochs(source: Side) -> list[int]:
-    """The epochs of a side that have a result."""
     return [epoch for epoch, curve in _curves(source) if curve.known]
 
 
@@ -165,7 +163,9 @@ def _known(source: Side) -> list[tuple[int, Curve]]:
     """The epochs of a side that have a result, at least one."""
     known = [one for one in _curves(source) if one[1].known]
     if not known:
-        raise _usage("there is no epoch with a result", "ldpbeam inspect names the epochs.", source.place)
+        raise option_error(
+            "there is no epoch with a result", "ldpbeam inspect names the epochs.", source.place
+        )
     return known
 
 
@@ -228,7 +228,6 @@ def _sentence(change: QuartileChange, domain: Domain, speech: Wording) -> str:
 
 
 def _verdict(change: QuartileChange, speech: Wording) -> str:
-    """What the shares that surely changed say of the values."""
     clear = [one.change for one in change.tested if one.clear]
     if not clear:
         return speech.unclear
@@ -276,7 +275,3 @@ def _share(one: ShareChange | None, domain: Domain, prefix: str) -> dict[str, An
         f"{prefix}low": one and one.low,
         f"{prefix}high": one and one.high,
     }
-
-
-def _usage(what: str, remedy: str, where: Path) -> UsageError:
-    return UsageError("E-USAGE-OPTION", what, where=str(where), remedy=remedy)

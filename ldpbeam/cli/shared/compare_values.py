@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ldpbeam.cli.shared.console import say
 from ldpbeam.cli.shared.options import named_span
 from ldpbeam.collection.slices import COLUMN, slice_text
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
@@ -63,7 +63,6 @@ def wording(cases: Cases) -> Wording:
 
 
 def words_of_slices(cases: Cases, by_slice: str | None, weight: Weight) -> str:
-    """Which slices are compared, and in which epochs."""
     from ldpbeam.over_time.weighted_sums import weight_in_words
 
     first, second = next(iter(cases.values()))
@@ -144,7 +143,7 @@ class Compared:
         near = get_close_matches(typed, labels, 1)
         hint = f"Did you mean {near[0]}?" if near else f"The first are: {', '.join(labels[:5])}."
         what = f"there is no {self.kind.removesuffix('s')} {typed!r} to compare"
-        raise UsageError("E-USAGE-OPTION", what, where=str(where), remedy=hint)
+        raise option_error(what, hint, where)
 
     def _shown(self, place: int) -> str:
         """A value for people: its label, or its number as a number; before it, that of the dimension."""
@@ -179,7 +178,6 @@ class Compared:
         return f"{self._shown(place)} {moved} by {abs(change):.4g} ± {half:.2g} (95 %), {self._ends(place)}"
 
     def table(self) -> Any:
-        """All of them, a row each."""
         import pyarrow as pa
 
         from ldpbeam.tables import numbers

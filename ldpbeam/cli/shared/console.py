@@ -17,8 +17,6 @@ from ldpbeam.text import clean
 
 
 class Mode(Enum):
-    """How much a command prints."""
-
     LINES = "lines"
     JSON = "json"
     QUIET = "quiet"
@@ -51,7 +49,6 @@ def deliver(document: Any) -> None:
 
 @contextmanager
 def printing(*, quiet: bool = False, as_json: bool = False) -> Iterator[None]:
-    """Print in another mode while a command runs."""
     global _mode  # noqa: PLW0603 - one command per process; tests run several, one after the other
     before = _mode
     _mode = Mode.JSON if as_json else Mode.QUIET if quiet else Mode.LINES

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.domain import Domain
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 from ldpbeam.protocols.estimator import Result
 
 if TYPE_CHECKING:
@@ -28,31 +28,26 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
 
         collection = load_collection(path)
         if collection.is_discovery:
-            raise UsageError(
-                "E-USAGE-OPTION",
+            raise option_error(
                 f"{path} asks for strings, and a plan is for values that are listed",
-                remedy=f"ldpbeam check {path} --devices N says from which share on strings are found.",
+                f"ldpbeam check {path} --devices N says from which share on strings are found.",
             )
         if collection.domain is None:
-            raise UsageError(
-                "E-USAGE-OPTION",
+            raise option_error(
                 f"{path} asks for several attributes",
-                remedy="Take one attribute at a time: --values says which values it has.",
+                "Take one attribute at a time: --values says which values it has.",
             )
         return collection.domain, collection.protocol.estimator.result
     try:
         labels = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "E-USAGE-OPTION",
-            f"{path} is not a readable text ({type(error).__name__})",
-            remedy="Check the path.",
+        raise option_error(
+            f"{path} is not a readable text ({type(error).__name__})", "Check the path."
         ) from None
     if path.suffix.lower() == ".csv" and labels and "," in labels[0]:
-        raise UsageError(
-            "E-USAGE-OPTION",
+        raise option_error(
             f"{path} is a table, and a domain is a text with a label per line",
-            remedy=f"Take a column of it: --population csv:{path}:COLUMN.",
+            f"Take a column of it: --population csv:{path}:COLUMN.",
         )
     return labelled(tuple(one for one in labels if one.strip())), Result.FREQUENCIES
 

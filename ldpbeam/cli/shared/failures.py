@@ -148,7 +148,6 @@ def _service(error: BaseException, what: str, remedy: str) -> JobError:
 
 
 def _text(error: BaseException) -> str:
-    """What a library says, in one line."""
     details = getattr(error, "details", None)
     details_or_error = details() if callable(details) else error
     line = " ".join(str(details_or_error or type(error).__name__).split())

@@ -19,7 +19,7 @@ from ldpbeam.cli.shared.options import named_span
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.durable.file import PUBLIC, replacing
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import UsageError, option_error
 from ldpbeam.over_time.compare import of_sample
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
@@ -46,7 +46,6 @@ class ReadHistory:
 
     @property
     def of_sample(self) -> ReadHistory:
-        """The same with the errors of devices that are a sample."""
         place = [name for name, _ in self.collection.histograms].index(self.history.key.attribute)
         series = of_sample(self.history.series, self.collection.estimators[place])
         errors = errors_of(self.collection, sampled=True)[place]
@@ -61,11 +60,9 @@ class Side(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The folder and its epochs, for people."""
         return f"{self.place} ({'all epochs' if self.span is None else f'epochs {named_span(self.span)}'})"
 
     def at(self, epochs: Ints) -> Side:
-        """The same of some epochs alone."""
         history, some = self.read.history, set(epochs.tolist())
         series = history.series.rows(np.isin(history.series.epochs, epochs))
         folder = replace(self.folder, parts=tuple(part for part in self.folder.parts if part.epoch in some))
@@ -171,13 +168,8 @@ def _read(known: Known, history: History, results: Path) -> ReadHistory:
 
 
 def require_suffix(output: Path | None) -> None:
-    """Raise UsageError for an output that is neither CSV nor Parquet."""
     if output is not None and output.suffix not in SUFFIXES:
-        raise UsageError(
-            "E-USAGE-OPTION",
-            f"{output} names no format",
-            remedy=f"End its name with {' or '.join(SUFFIXES)}.",
-        )
+        raise option_error(f"{output} names no format", f"End its name with {' or '.join(SUFFIXES)}.")
 
 
 def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:

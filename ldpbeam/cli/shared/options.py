@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ldpbeam.cli.shared.console import complain
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 from ldpbeam.job.config import options
 from ldpbeam.job.option import Option, OptionKind, Over
 
@@ -54,7 +54,6 @@ def named_span(span: tuple[int, int]) -> str:
 
 
 def _instant(text: str) -> int:
-    """Seconds since 1970 of an instant such as 2026-01-01T00:00:00Z."""
     from ldpbeam.collection.epochs import parse_instant
 
     return parse_instant(text)
@@ -97,7 +96,6 @@ def slice_option(about: str, name: str = "--slice") -> Callable[[Command], Comma
 
 
 def by_slice_option(about: str) -> Callable[[Command], Command]:
-    """``--by-slice``; ``about`` is its help."""
     return click.option("--by-slice", metavar="DIMENSION", help=about)
 
 
@@ -148,7 +146,6 @@ weight_option = click.option(
 
 
 def slice_shares_option(about: str) -> Callable[[Command], Command]:
-    """``--slice-shares``, which may be repeated; ``about`` begins its help."""
 
     def different(ctx: click.Context, param: click.Parameter, shares: tuple[Any, ...]) -> tuple[Any, ...]:
         names = [one.name for one in shares]
@@ -182,14 +179,12 @@ class DurationOption(click.ParamType[int]):
 
 
 def epoch_option(about: str) -> Callable[[Command], Command]:
-    """``--epoch`` of a command that writes a collection; ``about`` is its help."""
     return click.option(
         "--epoch", type=DurationOption(), default="1d", show_default=True, metavar="DURATION", help=about
     )
 
 
 def run_options(command: Command) -> Command:
-    """Give a command all that :func:`ldpbeam.job.config.options` declares."""
     for name, (option, default) in reversed(options().items()):
         command = _click_option(name, option, default)(command)
     return command
@@ -226,7 +221,7 @@ def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
                 what = "messages and has no effect on files"
                 remedy = "read from --subscription, --watch or --kafka-topic."
             spelt = option.spelt(name)
-            raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
+            raise option_error(f"{spelt} is for {what}", f"Leave it out, or {remedy}")
         if value is not None and option.over in about:
             values[name] = (
                 _seconds(option.spelt(name), value) if option.kind is OptionKind.DURATION else value
@@ -245,11 +240,7 @@ def _seconds(option: str, text: str) -> int:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise UsageError(
-            "E-USAGE-OPTION", f"{option}: {error}", remedy="Write for example 90s or 10m."
-        ) from None
+        raise option_error(f"{option}: {error}", "Write for example 90s or 10m.") from None
     if seconds < 1:
-        raise UsageError(
-            "E-USAGE-OPTION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
-        )
+        raise option_error(f"{option} must be at least 1s", "Write for example 90s or 10m.")
     return seconds

@@ -10,7 +10,7 @@ import click
 
 from ldpbeam.cli.shared.console import complain
 from ldpbeam.cli.shared.options import TextOption
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import option_error
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
@@ -39,7 +39,6 @@ group_option = click.option(
 
 
 def sum_options(command: Command) -> Command:
-    """The four questions, and of which attribute they are asked."""
     more = (
         group_option,
         click.option("--cumulative", is_flag=True, help="Shares of the devices at each value or below it."),
@@ -102,5 +101,5 @@ def chosen(
         there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in histories}
         listed = ", ".join(sorted(there))
         what = "no such collection or attribute is there"
-        raise UsageError("E-USAGE-OPTION", what, where=str(results), remedy=f"There are: {listed}.")
+        raise option_error(what, f"There are: {listed}.", results)
     return left

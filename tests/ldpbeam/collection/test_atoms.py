@@ -88,7 +88,7 @@ def test_what_is_no_atom_or_has_no_order_is_refused(domain: str, line: int, why:
 def test_a_mean_has_no_atoms() -> None:
     domain, rest = "{range: {max: 4}, atoms: [0]}", "protocol: one_bit_mean\nepsilon: 1\nepoch: {length: 1d}"
     mean = f"name: a\ndomain: {domain}\n{rest}"
-    with pytest.raises(CollectionError, match="atoms are for distributions"):
+    with pytest.raises(CollectionError, match="atoms is for frequencies and distributions"):
         ldpbeam.parse_collection(mean)
 
 

@@ -18,7 +18,7 @@ from ldpbeam.errors import CollectionError
         ((1,), "2 to 16777216 values, not 1"),
         ((MAX_DOMAIN + 1,), f"not {MAX_DOMAIN + 1}"),
         ((3, ("a", "b")), "2 labels for a domain of size 3"),
-        ((3, ("a", "b", "a")), "label 'a' appears more than once"),
+        ((3, ("a", "b", "a")), "labels have 'a' more than once"),
         ((3, None, 0.0), "must end above 0"),
         ((3, None, float("nan")), "must end above 0"),
     ],

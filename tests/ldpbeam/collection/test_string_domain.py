@@ -50,7 +50,7 @@ def test_the_digest_has_the_whole_rule() -> None:
         ("hash_family: affine\ndomain: {strings: {max_length: 8, symbols: ab}}", "is no choice where"),
         (
             "consistency: norm_sub\ndomain: {strings: {max_length: 8, symbols: ab}}",
-            "published as it was estimated",
+            "published as they were estimated",
         ),
     ],
 )

@@ -28,7 +28,6 @@ from ldpbeam.planning.plan import (
     Row,
     best,
     devices_needed,
-    epochs_possible,
     loss_order,
     make_plan,
     rows_of,
@@ -102,12 +101,10 @@ def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
     assert "Nothing meets all of it" in said
     assert "With a weaker promise loloha g=2" in said
     assert "is no limit for what they tell about its values" in said
-    # What would meet it does, and with one device less, or one epoch more, it does not.
-    needed, epochs = present(devices_needed(plan)), present(epochs_possible(plan))
+    # What would meet it does, and with one device less it does not.
+    needed = present(devices_needed(plan))
     assert make_plan(replace(TWO_MILLION, devices=needed)).meets
     assert not make_plan(replace(TWO_MILLION, devices=needed - 1)).meets
-    assert make_plan(replace(TWO_MILLION, epochs=epochs)).meets
-    assert not make_plan(replace(TWO_MILLION, epochs=epochs + 1)).meets
 
 
 def test_all_protocols_that_yield_frequencies_are_looked_at() -> None:
@@ -256,14 +253,14 @@ def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, les
             assert set(same) == {given < level}, (level, given)
 
 
-def test_a_target_that_is_met_exactly_needs_no_more_devices_and_no_fewer_epochs(plan: Plan) -> None:
+def test_a_target_that_is_met_exactly_needs_no_more_devices(plan: Plan) -> None:
     """With a millionth less it takes more devices."""
     row = plan.recommended
     if row is None:
         return
     exactly = row.figures.half_width
     met = replace(plan, needs=replace(plan.needs, target=exactly))
-    assert (devices_needed(met), epochs_possible(met)) == (None, None)
+    assert devices_needed(met) is None
     less = replace(plan, needs=replace(plan.needs, target=exactly * (1 - 1e-6)))
     assert present(devices_needed(less)) > plan.needs.devices
 
