@@ -39,32 +39,3 @@ test("what is no text is refused before anything is drawn", async () => {
   }
   assert.equal((await stateOf(store)).entries.size, 0);
 });
-
-const WRONG: [path: string, ...values: unknown[]][] = [
-  ["domain.strings.max_length", 0, 5, 65, "6"],
-  ["domain.strings.symbols", "aa", 5, null],
-  ["domain.strings.fold", 1, null, "true"],
-  ["domain.strings.drop", 0, undefined],
-  ["domain.strings.lengths", [], null, [2, 4], [2, 2, 6], [4, 2, 6], [0, 4, 6], [2, 4, 7], [6]],
-  ["protocol.encoding", "sample", "local_hash"],
-  ["protocol.weights", [9, 9], [9, 9, 0], [9, 9, 1.5], [9, 9, "14"], null],
-  ["protocol.index_size", 0, 2, 3],
-  ["protocol.payload_size", 2, 4],
-  ["protocol.level", null, []],
-  ["protocol.level.domain_size", 11, 2 ** 32 + 1],
-  ["protocol.level.payload_size", 1, 3],
-  ["protocol.level.hash.family", "affine", "linear"],
-  ["protocol.level.hash.functions", 1, 2 ** 17, "4096"],
-];
-
-for (const [path, ...values] of WRONG) {
-  test(`${path} that does not fit is refused`, () => {
-    for (const value of values) {
-      const definition = definitionOf("strings_loloha");
-      const keys = path.split(".");
-      const last = keys.pop()!;
-      keys.reduce((at, key) => at[key], definition)[last] = value;
-      assert.throws(() => parseDefinition(definition), /E-DEVICE-DEFINITION/, JSON.stringify(value));
-    }
-  });
-}
