@@ -21,8 +21,7 @@ macro_rules! codes {
         }
 
         impl DeviceError {
-            $(#[allow(dead_code)] // until the state is here
-            pub(crate) fn $constructor(
+            $(pub(crate) fn $constructor(
                 message: impl Into<Cow<'static, str>>,
                 remedy: impl Into<Cow<'static, str>>,
             ) -> Self {
@@ -52,6 +51,7 @@ codes! {
     Definition definition "E-DEVICE-DEFINITION"
     Epoch epoch "E-DEVICE-EPOCH"
     Memo memo "E-DEVICE-MEMO"
+    Options options "E-DEVICE-OPTIONS"
     Outbox outbox "E-DEVICE-OUTBOX"
     Randomness randomness "E-DEVICE-RANDOMNESS"
     SentinelDamaged sentinel_damaged "E-DEVICE-SENTINEL-DAMAGED"

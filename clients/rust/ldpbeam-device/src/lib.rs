@@ -4,18 +4,35 @@
 
 #![forbid(unsafe_code)]
 
+mod counter;
 pub mod definition;
+mod device;
+mod disk;
+mod draws;
 pub mod error;
+mod exact;
+mod folder;
+mod last_report;
+mod lock;
 pub mod number;
+mod outbox;
 pub mod participation;
 pub mod protocols;
 pub mod randomness;
 pub mod slices;
+mod spans;
+mod spending;
+mod state;
+mod store;
 pub mod strings;
 pub mod values;
 pub mod wire;
 
 pub use definition::Definition;
+pub use device::{Clock, Device, Options};
+pub use draws::MemoKind;
 pub use error::{DeviceError, Result};
+pub use outbox::{DropCounts, Outbox, WaitingReport};
 pub use slices::Slice;
+pub use spending::{AtCap, CollectionSpending, Spending};
 pub use values::{Held, Value};

@@ -79,12 +79,31 @@ impl Words for SystemWords {
 
 /// Fill with random bytes of the operating system.
 pub fn system_bytes(bytes: &mut [u8]) -> Result<()> {
+    #[cfg(feature = "test-randomness")]
+    if let Some(words) = script().as_mut() {
+        for eight in bytes.chunks_mut(8) {
+            eight.copy_from_slice(&words.next()?.to_le_bytes()[..eight.len()]);
+        }
+        return Ok(());
+    }
     getrandom::fill(bytes).map_err(|_| {
         DeviceError::randomness(
             "the system gives no random bytes, and without them no report is private",
             "Start the device again; see why the system refuses.",
         )
     })
+}
+
+#[cfg(feature = "test-randomness")]
+fn script() -> std::sync::MutexGuard<'static, Option<DerivedWords>> {
+    static SCRIPT: std::sync::Mutex<Option<DerivedWords>> = std::sync::Mutex::new(None);
+    SCRIPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// From now on the operating system's bytes are the words of the stream with this key.
+#[cfg(feature = "test-randomness")]
+pub fn script_system(key: &[u8]) {
+    *script() = Some(DerivedWords::new(key));
 }
 
 /// Where the words of one report come from, or of the draws for life.
@@ -190,7 +209,7 @@ impl Derivation {
     }
 
     pub fn stream(&self, purpose: u8, part: u32, number: u64, about: &[u8]) -> DerivedWords {
-        DerivedWords { key: keyed(&self.key(purpose, part, number, about)), block: [0; 32], drawn: 0 }
+        DerivedWords::new(&self.key(purpose, part, number, about))
     }
 
     /// The first word of a purpose that needs one: of part 0.
@@ -208,6 +227,12 @@ pub struct DerivedWords {
     key: Hmac<Sha256>,
     block: [u8; 32],
     drawn: u64,
+}
+
+impl DerivedWords {
+    fn new(key: &[u8]) -> Self {
+        Self { key: keyed(key), block: [0; 32], drawn: 0 }
+    }
 }
 
 impl Words for DerivedWords {
