@@ -6,7 +6,6 @@ from reproduction import (
     allomfree,
     consistency,
     corrections,
-    corrections_over_time,
     loloha,
     loloha_data,
     microsoft,
@@ -16,7 +15,7 @@ from reproduction import (
 
 _PAPERS = (
     *(loloha, loloha_data, consistency, allomfree, microsoft, microsoft_histograms, microsoft_privacy),
-    *(corrections, corrections_over_time),
+    corrections,
 )
 
 EXPERIMENTS = {one.name: one for paper in _PAPERS for one in paper.EXPERIMENTS}

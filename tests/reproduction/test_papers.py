@@ -213,33 +213,9 @@ def test_laplace_beats_one_bit_about_noon_beyond_two() -> None:
 # --- corrections
 
 
-def corrections(name: str) -> list[Row]:
-    return rows_of(f"corrections:{name}", Settings(quick=True, devices=500, epochs=10, seed=3))
-
-
 def test_intervals_cover_and_those_of_the_published_variance_do_not() -> None:
-    rows = corrections("variance")
+    rows = rows_of("corrections:variance", Settings(quick=True, seed=3))
     (half,) = [row for row in rows if row["frequency"] == 0.5]
     assert number(half, "variance") / number(half, "published") == pytest.approx(22, abs=0.6)
     assert min(number(row, "coverage") for row in rows) > 0.9  # 400 draws: 95 % ± 1.1
     assert min(number(row, "coverage of Eq. (4)") for row in rows) < 0.5
-
-
-def test_errors_of_epochs_are_correlated_as_in_theory() -> None:
-    for row in corrections("epochs"):
-        # 80 means of 10 epochs: their variance is known to a sixth.
-        assert number(row, "variance of a mean, times independent") == pytest.approx(
-            number(row, "in theory"), rel=0.55
-        )
-        assert number(row, "in theory") > 2
-
-
-def test_one_report_in_t_epochs_is_measured_and_compared() -> None:
-    rows = corrections("participation")
-    (claim,) = EXPERIMENTS["corrections:participation"].compare(rows)
-    assert "ε = 2.0: T up to 23, ε = 4.0: T up to 61" in claim.found
-    first = [row for row in rows if row["epochs"] == 1]
-    for row in first:
-        assert number(row, "one epoch of T, measured") / number(row, "one epoch of T") == pytest.approx(
-            1, abs=0.6
-        )
