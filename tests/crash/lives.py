@@ -2,7 +2,9 @@
 
 The protocol is dBitFlipPM about all of its buckets: a report is the permanent response itself, as it is, so a
 second draw is seen at once. With so many buckets a device that derives its responses draws its last report
-again when it is asked for it. The slice changes from epoch to epoch, and from life to life within an epoch.
+again when it is asked for it. Devices of the kind ``strings`` lie once in 10¹¹ reports: one shows the length,
+the function and the hash, which are for life. The slice changes from epoch to epoch, and from life to life
+within an epoch.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.slices import Slices
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.errors import DeviceError
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
 from tests.crash.recorder import Said, mark
@@ -37,6 +41,17 @@ COLLECTION = Collection(
     Epochs(3600, 0, 1 << 20),
     slices=Slices.of({"channel": ["release", "beta"]}),
 )
+TEXTS = Collection(
+    "x",
+    1,
+    StringDomain(
+        strings=Strings(4, "0123456789", fold=False, drop=False, lengths=(1, 2, 4), weights=(1, 1, 2))
+    ),
+    "loloha",
+    Parameters(epsilon_longitudinal=32.0, epsilon_first=31.0, g=64),
+    COLLECTION.epochs,
+    slices=COLLECTION.slices,
+)
 SLICES = COLLECTION.slices.combinations
 
 
@@ -47,13 +62,16 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 class Living:
     """A device of the client; ``step`` is another number for each life."""
 
-    def __init__(self, folder: Path, memo: Any, step: int = 0) -> None:
-        self._device = Device.open(COLLECTION, folder, memo=memo, outbox=4096)
+    def __init__(self, folder: Path, kind: str, step: int = 0) -> None:
+        self._texts = kind == "strings"
+        asked, memo = (TEXTS, "stored") if self._texts else (COLLECTION, kind)
+        self._device = Device.open(asked, folder, memo=memo, outbox=4096)  # type: ignore[arg-type]
         self._step = step
 
     def report(self, value: int, epoch: int) -> bytes:
         slice_ = SLICES[(epoch + self._step) % len(SLICES)]
-        return present(self._device.report(value, epoch, slice=dict(slice_)))
+        given = 4 * str(value) if self._texts else value
+        return present(self._device.report(given, epoch, slice=dict(slice_)))
 
     def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox

@@ -29,6 +29,7 @@ from tests.crash.power import Loss, final, forcing_only, losses
 from tests.crash.recorder import Entries, Kind, Log, Recorder, entries, restore
 
 memos = pytest.mark.parametrize("memo", ["derived", "stored"])
+kinds = pytest.mark.parametrize("kind", ["derived", "stored", "strings"])
 recorded = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is loaded as Linux does it")
 LOSSES = 25
 """Losses of power that are tried in each of two lives."""
@@ -61,10 +62,10 @@ def enumerate_power_loss(log: Log, home: Path, kind: str) -> tuple[Counter[str],
 
 @recorded
 @pytest.mark.thorough
-@memos
-def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(memo: str, recorder: Recorder, home: Path) -> None:
-    log = recorder.run(first_life, fresh(home), kind=memo)
-    complaints, disks = enumerate_power_loss(log, home, memo)
+@kinds
+def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(kind: str, recorder: Recorder, home: Path) -> None:
+    log = recorder.run(first_life, fresh(home), kind=kind)
+    complaints, disks = enumerate_power_loss(log, home, kind)
     assert complaints == {}
     assert disks > 60
 
@@ -89,14 +90,14 @@ def test_nor_when_the_power_is_lost_again_after_that(memo: str, recorder: Record
 
 @recorded
 @pytest.mark.thorough
-@memos
+@kinds
 @pytest.mark.parametrize("forced", ["files", "folders"])
 def test_a_device_that_forces_only_the_one_to_disk_fails(
-    forced: str, memo: str, recorder: Recorder, home: Path
+    forced: str, kind: str, recorder: Recorder, home: Path
 ) -> None:
     """Otherwise the tests above could not fail of the client: whatever it keeps its state in."""
-    log = recorder.run(first_life, fresh(home), kind=memo)
-    complaints, _ = enumerate_power_loss(forcing_only(forced, log), home, memo)
+    log = recorder.run(first_life, fresh(home), kind=kind)
+    complaints, _ = enumerate_power_loss(forcing_only(forced, log), home, kind)
     assert complaints
 
 

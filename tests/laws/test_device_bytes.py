@@ -17,12 +17,11 @@ import pytest
 
 from ldpbeam import randomness
 from ldpbeam.client import Device
-from ldpbeam.collection.collection import Attribute, Collection
-from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.hashing import LinearFamily
-from ldpbeam.protocols import Parameters
 from ldpbeam.randomness import FULL
+from tests.ldpbeam.client.devices import collection, composites, label
 from tests.reference.device import ReferenceDevice
 from tests.reference.settings import Setting, settings
 
@@ -30,8 +29,6 @@ EPOCHS = 300
 """More than any short period that a fault could have."""
 FEWER = 80
 """In a life of so many each value of a small domain stays, changes and comes back."""
-
-TWO_LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 
 
 class OperatingSystem:
@@ -67,31 +64,12 @@ def system(monkeypatch: pytest.MonkeyPatch) -> OperatingSystem:
     return found
 
 
-def collection(setting: Setting) -> Collection:
-    domain = Domain(setting.domain_size, ordered=True)
-    return Collection("x", 1, domain, setting.name, setting.parameters, Epochs(3600, 0, 1 << 20))
-
-
-def several(allocation: str, name: str, sizes: tuple[int, ...], parameters: Parameters) -> Collection:
-    attributes = tuple(Attribute(f"a{i}", Domain(size)) for i, size in enumerate(sizes))
-    return Collection(
-        "x", 1, None, name, parameters, Epochs(3600, 0, 1 << 20), attributes=attributes, allocation=allocation
-    )
-
-
-def composites() -> Iterator[Collection]:
-    yield several("sample", "l_osue", (7, 11, 5), TWO_LEVELS)
-    yield several("sample", "olh", (7, 11, 5), Parameters(epsilon=1.0))
-    yield several("split", "loloha", (7, 11), TWO_LEVELS)
-    yield several("split", "dbitflip_pm", (7, 11), Parameters(epsilon_longitudinal=1.0, d=2))
-    yield several("allomfree", "", (7, 11), TWO_LEVELS)
-    yield several("together", "one_bit_rrpm", (9, 9, 9), Parameters(epsilon_longitudinal=1.0, gamma=0.2))
-
-
 def history(asked: Collection, draw: random.Random, epochs: int) -> Iterator[Any]:
     """Values that stay, change and come back."""
 
     def value() -> Any:
+        if isinstance(asked.domain, StringDomain):
+            return "".join(draw.choices("abcABCx", (2, 2, 2, 1, 1, 1, 0.2), k=draw.randrange(7)))
         if asked.domain is not None:
             return draw.randrange(asked.domain.size)
         return tuple(draw.randrange(domain.size // 4 + 1) for _, domain in asked.histograms)
@@ -136,8 +114,8 @@ def test_every_byte_of_a_report_is_known(
 
 
 @devices
-@pytest.mark.parametrize("asked", list(composites()), ids=lambda c: f"{c.allocation}-{c.protocol_name or ''}")
-def test_every_byte_about_several_attributes_is_known(
+@pytest.mark.parametrize("asked", list(composites()), ids=label)
+def test_every_byte_about_several_attributes_or_a_text_is_known(
     system: OperatingSystem, asked: Collection, number: int, epochs: int
 ) -> None:
     hold(asked, system, history(asked, random.Random(number), epochs))

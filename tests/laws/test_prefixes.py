@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import log, sqrt
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.collection.collection import Collection
+from ldpbeam.hashing import ListedFamily
 from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import Memo
 from ldpbeam.randomness import SystemRandomness
@@ -82,6 +85,33 @@ def test_the_device_code_has_the_stated_law(asked: Collection, text: str) -> Non
         assert len(law) == 3 * built.parts[0].g
         assert law == {response: built.law.likelihood(response, value) for response in law}
     assert len(functions) > 9
+
+
+class NextFunction(ListedFamily):
+    """Hashes by the function that follows in the list."""
+
+    def hash(self, seed: int, value: int) -> int:
+        return super().hash((seed + 1) % self.functions, value)
+
+
+@every
+@pytest.mark.parametrize("wrong", ["weights", "function", "symbol"])
+def test_a_device_with_another_law_is_seen(asked: Collection, wrong: str) -> None:
+    """Weights in another order; a function under its neighbour's number; prefixes one symbol too short."""
+    built: Any = asked.protocol
+    device, given = built.device, STRINGS.fingerprints("abcabc")
+    if wrong == "weights":
+        device = replace(device, draws=WEIGHTS[::-1])
+    elif wrong == "function":
+        family = NextFunction(built.parts[0].g, built.parts[0].domain_size)
+        device = replace(device, devices=tuple(replace(one, family=family) for one in device.devices))
+    else:
+        given = replace(STRINGS, lengths=(1, 3, 5)).fingerprints("abcabc")
+    stated, laws = STRINGS.fingerprints("abcabc"), []
+    for number in range(12):
+        laws.append(first_reports(cast(Any, SimpleNamespace(device=device)), given, number).law)
+    different = [law != {one: built.law.likelihood(one, stated) for one in law} for law in laws]
+    assert sum(different) > 6
 
 
 @every

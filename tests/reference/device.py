@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
@@ -119,6 +120,8 @@ class ReferenceDevice:
     def report(self, value: Any, epoch: int, words: Sequence[int]) -> bytes:
         """The report that follows from the words drawn for it, each of which is used."""
         kind, drawn = self._collection.protocol, iter(words)
+        if isinstance(value, str):
+            value = strings.fingerprints(device_definition(self._collection)["domain"]["strings"], value)
         values = [value[i] for i in self._chosen] if isinstance(kind, AttributeProtocol) else [value]
         parts = [part.payload(v, drawn) for part, v in zip(self._parts, values, strict=True)]
         payload = b"".join(parts)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,19 +23,16 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.message import canonical
 from ldpbeam.collection.string_domain import StringDomain
-from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import Parameters
 from ldpbeam.randomness import FULL
 from ldpbeam.wire import device_state_pb2, report_pb2
 from tests.reference.settings import hash_families
-from tests.vectors import strings
-from tests.vectors.generate import HISTORY, name_of, rounds
+from tests.vectors.generate import HISTORY, STRINGS, TEXTS, name_of, rounds
 from tests.vectors.writing import rewrite
 
 DIRECTORY = Path(__file__).parent / "derived"
 EPOCHS = (0, 1, 2, 1000)
 LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
-TEXTS = ("", "a", "ab", "abba", "abbacd", "ABBACE", "é🦊", "🦊é🦊é🦊é", "abbacdx", "nothing", "b")
 LIMITS = (FULL, FULL, 10, 3, (1 << 63) + 1, FULL - 1, 1, 1 << 32)
 
 
@@ -72,10 +68,8 @@ def collections() -> Iterator[tuple[str, Collection]]:
             allocation=allocation,
         )
         yield f"{allocation}_{protocol}".rstrip("_"), made
-    # With weights whose sum is a power of two: a level that shared its word with the function would show.
-    texts = Strings(6, "abcdeé🦊", fold=True, drop=False, lengths=(2, 4, 6), weights=(9, 9, 14))
-    yield "strings_loloha", strings.collection(texts, "loloha", **asdict(LEVELS))
-    yield "strings_olh", strings.collection(replace(texts, drop=True, lengths=(6,), weights=(1,)))
+    for name, (texts, level, parameters) in STRINGS.items():
+        yield name, Collection("vectors", 1, StringDomain(strings=texts), level, parameters, Epochs(3600, 0))
 
 
 def report(asked: Collection, drawn: DrawnReport, epoch: int) -> str:

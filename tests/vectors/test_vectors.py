@@ -13,9 +13,11 @@ import pytest
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import DistributionProtocol
+from ldpbeam.protocols.prefixes import Prefixes, of_strings
 from tests.reference.script import ScriptedRandomness
 from tests.vectors.generate import contents, memo_record, support_of
 
@@ -27,6 +29,9 @@ def load(path: Path) -> tuple[dict[str, Any], LocalProtocol[Any]]:
     """The vector and the protocol built from what it says, not from what generated it."""
     vector = json.loads(path.read_text("ascii"))
     chosen = dict(vector["parameters"])
+    if "strings" in vector:
+        stated: Any = {key: tuple(o) if isinstance(o, list) else o for key, o in vector["strings"].items()}
+        return vector, of_strings(stated.pop("level"), Strings(**stated), Parameters(**chosen))
     if "calibration" in chosen:
         chosen["calibration"] = Calibration(chosen["calibration"])
     if "g" not in PROTOCOLS[vector["protocol"]].OPTIONAL:
@@ -38,7 +43,7 @@ def test_every_protocol_has_its_vectors_and_they_are_current() -> None:
     """A changed byte, probability or estimate shows here; so does a protocol without a file."""
     fresh = dict(contents())
     assert {path.name for path in FILES} == set(fresh)
-    assert {json.loads(text)["protocol"] for text in fresh.values()} == set(PROTOCOLS)
+    assert {json.loads(text)["protocol"] for text in fresh.values()} == {*PROTOCOLS, Prefixes.NAME}
     for path in FILES:
         assert path.read_text("ascii") == fresh[path.name], path.name
 
@@ -49,12 +54,13 @@ def test_constants_are_those_of_the_vector(path: Path) -> None:
     vector, built = load(path)
     assert vector["id"] == type(built).ID
     assert built.device.payload_bits == vector["payload_bits"]
-    definition = built.device.definition()
+    definition = built.parts[0].device.definition()
     for name, record in vector["rounds"].items():
         assert definition[name] == record
     for name in ("margin", "w"):
         assert definition.get(name) == vector.get(name)
-    probabilities, stated = support_of(built), vector["support_probabilities"]
+    probabilities = support_of(built)
+    stated: Any = vector.get("support_probabilities")
     if probabilities is None:
         assert stated is None
     else:
@@ -90,6 +96,15 @@ def test_servers_count_and_estimate_as_stated(path: Path) -> None:
     assert not built.counter.check(payloads).any()
     counts = np.zeros(built.counter.counts_length, np.int64)
     built.counter.add(payloads, counts)
+    if isinstance(built, Prefixes):
+        prints = np.array([built.strings.fingerprints(text) for text in vector["texts"]], np.uint32).T
+        spans, family = built.counter.spans, built.estimator.level.family
+        table = [
+            family.support_of(counts[span], row).tolist() for span, row in zip(spans, prints, strict=True)
+        ]
+        assert table == vector["support"]
+        assert min(map(max, table)) > 0, "a length that nobody drew"
+        return
     support = built.counter.support_counts(counts)
     assert support.tolist() == vector["support"]
     assert (vector["estimates"] is None) == isinstance(built, DistributionProtocol)

@@ -7,11 +7,18 @@ import { parseDefinition } from "../src/definition.js";
 import { protocolOf } from "../src/protocols.js";
 import { jsonOf, namesIn, Script } from "./support.js";
 
+interface Memo {
+  answers: Record<string, string>;
+  /** The one length of strings. */
+  parts?: Memo[];
+}
+
 interface Step {
   device: number;
-  value: number;
+  /** Of strings the fingerprints of a text. */
+  value: number | number[];
   words: string[];
-  memo_after: { answers: Record<string, string> };
+  memo_after: Memo;
   payload: string;
 }
 
@@ -25,7 +32,7 @@ const names = namesIn(".");
 
 test("every encoding has vectors", () => {
   const encodings = names.map((name) => jsonOf(`definitions/${name}.json`).protocol.encoding);
-  const known = "bit_flip direct laplace_mean local_hash one_bit_mean one_bit_rrpm piecewise_mean public_string subset unary";
+  const known = "bit_flip direct laplace_mean local_hash one_bit_mean one_bit_rrpm piecewise_mean prefixes public_string subset unary";
   assert.equal([...new Set(encodings)].sort().join(" "), known);
   assert.ok(names.length >= 22);
 });
@@ -45,12 +52,12 @@ for (const name of names) {
     for (const step of vector.steps as Step[]) {
       const { script, kept } = devices[step.device];
       script.give(step.words);
-      const payload = protocol.payload([step.value], kept, script);
+      const payload = protocol.payload([step.value].flat(), kept, script);
       assert.equal(script.left, 0, "every word is used");
       assert.equal(toHex(payload), step.payload);
       assert.equal(payload.length, definition.protocol.payloadSize);
       const memo = Object.fromEntries([...script.memo].map(([input, answer]) => [input, written(answer)]));
-      assert.deepEqual(memo, step.memo_after.answers);
+      assert.deepEqual(memo, (step.memo_after.parts?.[0] ?? step.memo_after).answers);
     }
     assert.equal(vector.steps.length, 24);
   });
