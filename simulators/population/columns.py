@@ -70,7 +70,7 @@ def csv(request: Request) -> Population:
     if request.epochs is None:
         raise request.bad(
             "one column holds no epochs",
-            f"give the number of epochs, or one column per epoch as in csv:{path}:FIRST..LAST",
+            f"give --epochs N, or one column per epoch as in csv:{path}:FIRST..LAST",
         )
     return column(request, encoded, labels, permute)
 

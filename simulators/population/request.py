@@ -85,7 +85,7 @@ class Request:
 
     def needed(self, name: str, number: int | None) -> int:
         if number is None:
-            raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
+            raise self.bad(f"it does not say how many {name} there are", f"give --{name} N")
         return number
 
     def at_most(self, name: str, number: int | None, there: int) -> int:

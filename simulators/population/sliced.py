@@ -140,7 +140,7 @@ def _places(request: Request, path: Path, labels: TextColumn, dimension: Dimensi
         )
     if unlisted:
         request.note(
-            f"{path}: column {labels.name!r}: {counted(labels.times(unlisted), 'cell')} with "
+            f"{path}: column {labels.name!r}: {counted(labels.lines_with(unlisted).size, 'cell')} with "
             f"{counted(len(unlisted), 'label')} that slices.{dimension.name} does not list: taken for "
             f"{OTHER!r}"
         )

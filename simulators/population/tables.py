@@ -43,11 +43,11 @@ class TextColumn:
     def line_of(self, text: str) -> int:
         return int(self.lines[np.argmax(self.codes == self.texts.index(text))])
 
-    def times(self, texts: Iterable[str]) -> int:
-        """How many rows hold one of the texts; texts that the column lacks are in none."""
+    def lines_with(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Lines of the rows that hold one of the texts."""
         wanted = set(texts)
         chosen = np.fromiter((text in wanted for text in self.texts), np.bool_, len(self.texts))
-        return int(chosen[self.codes].sum())
+        return self.lines[chosen[self.codes]]
 
 
 def column_names(path: Path) -> list[str]:
@@ -95,9 +95,11 @@ def encode(
     labels = domain.labels
     named = _span(columns)
     texts = {text for column in columns for text in column.texts} - {""}
-    if isinstance(domain, StringDomain):
-        return _as_strings(request, path, columns, domain.strings)
     indices = indices or any(column.name.startswith(INDEX) for column in columns)
+    if isinstance(domain, StringDomain):
+        if indices:
+            raise ValueError(f"{path}: column {named!r}: strings have no indices; name a column of texts")
+        return _as_strings(request, path, columns, domain.strings)
     if indices:
         domain = Domain(domain.size)
     plain = domain.labels is None and domain.maximum is None
@@ -130,11 +132,12 @@ def _as_strings(
     written = {text: strings.padded(text).rstrip(END) for column in columns for text in column.texts if text}
     labels = sorted(set(written.values()))
     value_of = dict(zip(labels, range(len(labels)), strict=True))
-    cells = sum(column.times(text for text in written if written[text] == OTHER) for column in columns)
-    if cells:
+    foreign = [text for text in written if written[text] == OTHER]
+    lines = np.concatenate([column.lines_with(foreign) for column in columns])
+    if lines.size:
         request.note(
-            f"{path}: column {_span(columns)!r}: {counted(cells, 'cell')} that the domain's strings cannot "
-            f"write: reported as {strings.label(OTHER)!r}"
+            f"{path}: column {_span(columns)!r}: {counted(lines.size, 'cell')} that the domain's strings "
+            f"cannot write, the first in line {lines.min()}: reported as {strings.label(OTHER)!r}"
         )
     places = {text: value_of[one] for text, one in written.items()} | {"": ABSENT}
     return [recoded(column, map(places.__getitem__, column.texts)) for column in columns], tuple(labels)
@@ -159,7 +162,7 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
-    empty = sum(column.times([""]) for column in columns)
+    empty = sum(column.lines_with([""]).size for column in columns)
     if empty:
         what = "row" if len(columns) == 1 else "cell"
         request.note(

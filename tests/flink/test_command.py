@@ -28,9 +28,13 @@ epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 100}
 allowed_lateness: 36500d
 min_reports: 100
 """
+STRINGS = YAML.replace("name: minutes", "name: words").replace(
+    "{size: 11}", "{strings: {max_length: 4, symbols: abcd}}"
+)
 DISTRIBUTION = YAML.replace("name: minutes", "name: places\nhash_family: interval").replace(
     "{size: 11}", "{size: 60, ordered: true}"
 )
+COLLECTIONS = ("minutes", "places", "words")
 
 
 def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
@@ -40,11 +44,13 @@ def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two collections, one with distributions, their reports, and what the local runner makes of them."""
+    """Frequencies, distributions and strings, their reports, and what the local runner makes of them."""
     folder = tmp_path_factory.mktemp("command")
-    for name, text in (("minutes", YAML), ("places", DISTRIBUTION)):
+    (folder / "words.csv").write_text("text\n" + "ab\nda\ncab\nab\nb\n" * 600)
+    for name, text in (("minutes", YAML), ("places", DISTRIBUTION), ("words", STRINGS)):
         (folder / f"{name}.yaml").write_text(text)
-        sent = ["--population", "zipf:1.1", "--devices", 300, "--epochs", 3, "--output", folder / name]
+        held = ["zipf:1.1", "--devices", 300] if name != "words" else [f"csv:{folder / 'words.csv'}:text"]
+        sent = ["--population", *held, "--epochs", 3, "--output", folder / name]
         simulated = ldpbeam("simulate", "--collection", folder / f"{name}.yaml", *sent)
         assert simulated.returncode == 0, simulated.stderr
     done = ldpbeam(*over_files(folder, folder / "local"))
@@ -54,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def over_files(folder: Path, output: Path) -> list[object]:
     given: list[object] = []
-    for name in ("minutes", "places"):
+    for name in COLLECTIONS:
         given += ["--collection", folder / f"{name}.yaml", "--input", folder / name / "reports" / "*"]
     return ["run", *given, "--output", output]
 
@@ -65,19 +71,14 @@ def on_flink(master: str) -> list[object]:
     return [*flink, f"--flink_job_server_jar={jar}"]
 
 
-def results(output: Path) -> tuple[Any, ...]:
+def results(output: Path) -> Any:
     """Estimates and summaries without their revisions and panes, and how many reports were counted."""
-    estimates, distributions, summaries = (
-        [without_revision(path) for path in sorted(paths)]
-        for paths in (
-            (output / "estimates").glob("minutes-*"),
-            (output / "estimates").glob("places-*"),
-            (output / "summaries").iterdir(),
-        )
-    )
-    assert len(estimates) == len(distributions) == len(summaries) == 3
-    assert all(table["cumulative_ci_low"].null_count == 0 for table in distributions)
-    return estimates, distributions, summaries, accounting(output)
+    patterns = [*(f"estimates/{name}-*" for name in COLLECTIONS), "summaries/places-*", "summaries/words-*"]
+    found = [[without_revision(path) for path in sorted(output.glob(one))] for one in patterns]
+    assert [len(tables) for tables in found] == [3] * 5
+    assert all(table["cumulative_ci_low"].null_count == 0 for table in found[1])
+    assert all({"ab", "da"} <= set(table["label"].to_pylist()) for table in found[2])
+    return found, accounting(output)
 
 
 def without_revision(path: Path) -> Any:
@@ -95,7 +96,7 @@ def test_files_on_flink_give_what_the_local_runner_gives(folder: Path) -> None:
     assert results(folder / "flink") == results(folder / "local")
     record = json.loads((folder / "flink" / "run.json").read_text())
     assert (record["status"], record["runner"]) == ("ok", "FlinkRunner")
-    assert "read 1,800 = counted 1,800" in done.stdout
+    assert "read 10,800 = counted 10,800" in done.stdout
 
 
 @pytest.mark.slow

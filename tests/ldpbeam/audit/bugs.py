@@ -7,10 +7,12 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.hashing import ListedFamily
+from ldpbeam.protocols import Memo
 from ldpbeam.protocols.bit_flip import BucketBits
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.piecewise_mean import PiecewiseMean
@@ -215,6 +217,74 @@ class NoiseReusedOverAttributes(Small):
 
     def part_label(self, label: str, index: int) -> str:
         return f"{label} part 0"
+
+
+# Strings
+
+
+planted("strings", Check.SEQUENCE_MATCH)(MemoIgnored)
+
+
+@planted("strings", Check.SEQUENCE_MATCH)
+class SecondRoundOfALengthSkipped(SecondRoundSkipped):
+    def made(self, protocol: Any) -> LocalProtocol[Any]:
+        level = super().made(protocol.parts[0])
+        return replace(protocol, protocols=(level,) * len(protocol.parts))
+
+
+@planted("strings", Check.LASTING)
+class LengthDrawnForEveryReport(Small):
+    """Prefixes of all lengths, each by a function for life."""
+
+    def response(self, value: Any, epoch: int) -> Any:
+        protocol: Any = self.protocol
+        length = secrets.randbelow(len(protocol.parts))
+        kept = protocol.parts[length].device.new_memo(Words(self, f"life part {length}"))
+        self.memo = Memo(length, parts=(kept,))
+        return super().response(value, epoch)
+
+
+@planted("strings", Check.MATCH)
+class LengthsDrawnEvenly(Small):
+    """Weights that nobody asked for: whole texts are too rare."""
+
+    def made(self, protocol: Any) -> LocalProtocol[Any]:
+        even = replace(protocol.strings, weights=(1,) * len(protocol.parts))
+        return replace(protocol, strings=even)
+
+
+class NextFunction(ListedFamily):
+    """The function that follows in the list."""
+
+    def hash(self, seed: int, value: int) -> int:
+        return super().hash((seed + 1) % self.functions, value)
+
+
+@planted("strings", Check.SUPPORT)
+class FunctionOffByOne(Small):
+    def made(self, protocol: Any) -> LocalProtocol[Any]:
+        family = protocol.parts[0].family
+        level = replace(protocol.parts[0], family=NextFunction(family.g, family.domain_size))
+        return replace(protocol, protocols=(level,) * len(protocol.parts))
+
+
+@planted("strings", Check.SUPPORT)
+class LastSymbolLeftOut(Small):
+    """Prefixes that are a symbol too short."""
+
+    def response(self, value: Any, epoch: int) -> Any:
+        strings = cast(Any, self.protocol).strings
+        shorter = replace(strings, lengths=tuple(length - 1 for length in strings.lengths))
+        return super().response(shorter.fingerprints(value.text), epoch)
+
+
+@planted("strings", Check.IDS)
+class IdOfTheText(Small):
+    """Two bits of an id tell a bit of the text's fingerprint."""
+
+    def report_id(self, value: Any, epoch: int) -> int:
+        number = super().report_id(value, epoch)
+        return number & ~1 | (number >> 7 ^ value[-1]) & 1
 
 
 # Generators

@@ -9,6 +9,8 @@ from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.slices import Slices
+from ldpbeam.collection.string_domain import StringDomain
+from ldpbeam.hashing.strings import Strings
 from ldpbeam.protocols import PROTOCOLS, Parameters
 
 SIZE = 6
@@ -51,4 +53,12 @@ COLLECTIONS |= {
     "allomfree": several("allomfree", "", (2, 12)),
     "together": several("together", "one_bit_mean", (4, 4, 4)),
     "together_memoised": several("together", "one_bit_rrpm", (4, 4), epsilon_longitudinal=1.0, gamma=0.2),
+    "strings": Collection(
+        "strings",
+        1,
+        StringDomain(strings=Strings.of(8, "abcdefghijklmnop")),
+        "loloha",
+        Parameters(epsilon_longitudinal=2.0, epsilon_first=1.5, g=2),
+        EPOCHS,
+    ),
 }

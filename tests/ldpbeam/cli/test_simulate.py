@@ -71,7 +71,10 @@ def test_strings_are_the_texts_of_a_column(tmp_path: Path, monkeypatch: pytest.M
     common = ("simulate", "--collection", "c.yaml", "--epochs", 2, "--seed", 5, "--truth", "--output", "out")
     done = call(*common, "--population", "csv:p.csv:v", "--format", "parquet")
     assert done.exit_code == 0, done.output
-    assert "2 cells that the domain's strings cannot write: reported as '(other)'" in done.output
+    assert (
+        "2 cells that the domain's strings cannot write, the first in line 4: reported as '(other)'"
+        in done.output
+    )
     assert "distinct values" not in done.output
     truth = pq.read_table("out/truth.parquet").to_pylist()
     assert [(row["epoch"], row["label"], row["count"], row["n"]) for row in truth] == [
@@ -82,5 +85,7 @@ def test_strings_are_the_texts_of_a_column(tmp_path: Path, monkeypatch: pytest.M
         sent = pq.read_table(f"out/reports/epoch-{epoch:06d}.parquet")
         made = fleet.report(texts, epoch)
         assert [row["payload"] for row in sent.to_pylist()] == [bytes(one) for one in made.payloads]
+    with pytest.raises(UsageError, match="strings have no indices; name a column of texts"):
+        told(*common, "--population", "csv:p.csv:index:n")
     with pytest.raises(UsageError, match="nobody lists strings; give csv:FILE:COLUMN"):
         told(*common, "--population", "zipf:1.1", "--devices", 9)

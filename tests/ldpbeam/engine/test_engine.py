@@ -11,6 +11,7 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
+import ldpbeam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.slices import Slices
@@ -358,3 +359,39 @@ def test_slices_of_an_epoch_outlive_a_restart_with_further_labels(tmp_path: Path
     again = bench.record
     assert named in [file["path"] for file in again["files"]]
     assert again["collections"][0]["slices"] == {"arm": ["a", "b", "c"]}
+
+
+def test_strings_of_a_revision_follow_the_counts(tmp_path: Path) -> None:
+    """Through restarts, reports that come again, and late ones: each is what a batch makes of the same."""
+    words = ldpbeam.parse_collection(
+        "name: words\ndomain: {strings: {max_length: 3, symbols: abcde}}\nprotocol: olh\nepsilon: 4\n"
+        "epoch: {length: 1h, origin: 1970-01-01T00:00:00Z}\nallowed_lateness: 30m\n"
+    )
+    columns = ldpbeam.simulate(words, ["ab", "cde", "a", "dd", *["e"] * 4] * 250)
+    sent = [
+        batch_message(
+            words.digest,
+            0,
+            columns.report_ids[some].tolist(),
+            columns.payloads[some].tobytes(),
+        )
+        for some in (slice(700), slice(600, 1200), slice(1100, 2000))
+    ]
+    bench = Bench(tmp_path, words)
+    bench.broker.publish(sent[0])
+    bench.step(4)
+    bench.start(words)
+    bench.broker.publish(sent[1])
+    bench.until(HOUR + 3)
+    bench.start(words)
+    bench.broker.publish(sent[2])
+    bench.step()
+    bench.until(HOUR + 100)
+    bench.stop()
+    revisions = bench.books(0, words)["revisions"]
+    assert [(one["pane"], one["n"]) for one in revisions] == [("on_time", 1200), ("late", 2000)]
+    for some, one in zip((sent[:2], sent), revisions, strict=True):
+        wanted = ldpbeam.estimate(words, ldpbeam.admit(words, some)).drop_columns(["revision", "pane"])
+        table = pq.read_table(tmp_path / one["file"])
+        assert table.select(wanted.column_names).to_pylist() == wanted.to_pylist()
+        assert table.num_rows > 2
