@@ -15,7 +15,7 @@ OPTIONS ?=
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 8)))
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := $(PYTEST) -n $(JOBS) --dist worksteal
-ENGINES := browser or javascript or pubsub or flink or prism
+ENGINES := browser or javascript or rust or pubsub or flink or prism
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -92,6 +92,12 @@ js: $(STAMP) js-build ## the TypeScript client (Node 18 or newer)
 	cd clients/js && npm test
 	@$(PYTEST) -m javascript tests/javascript
 
+# All features: the tests' programs script the system's randomness, which no release can.
+rust: $(STAMP) cargo ## the Rust device (Rust 1.89 or newer)
+	cd clients/rust && cargo fmt --check && cargo clippy --locked --quiet -- -D warnings && \
+	  cargo clippy --locked --quiet --all-targets --all-features -- -D warnings && cargo test --locked --quiet --all-features
+	@$(PARALLEL) -m rust tests/rust
+
 browser: $(STAMP) chromium js-build axe ## pages in Chromium
 	@$(PARALLEL) -m browser tests/browser
 
@@ -117,6 +123,7 @@ java: ; $(call NEEDS,mvn,openjdk-17-jdk-headless maven)
 chromium: ; $(call NEEDS,chromium,chromium)
 compiler: ; $(call NEEDS,cc,gcc libc6-dev)
 npm: ; $(call NEEDS,npm,npm)
+cargo: ; @command -v cargo >/dev/null || { echo "error: cargo is not installed; https://rustup.rs installs it" >&2; exit 1; }
 
 js-build: npm clients/js/build/.built
 clients/js/build/.built: $(wildcard clients/js/*.json clients/js/src/*.ts clients/js/test/*.ts)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,18 +13,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import DeviceError
-from tests.conftest import REPOSITORY
-
-CRATES = REPOSITORY / "clients" / "rust"
-
-
-@cache
-def reporter() -> Path:
-    """The program, built with random bytes that tests may script."""
-    command = ["cargo", "build", "--quiet", "--example", "reporter", "--features", "test-randomness"]
-    subprocess.run(command, cwd=CRATES, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", CRATES / "target"))
-    return target / "debug" / "examples" / "reporter"
+from tests.rust.programs import program
 
 
 class RustDevice:
@@ -36,7 +23,7 @@ class RustDevice:
         self, collection: Collection, folder: Path | None, *, now: float = 0.0, **options: Any
     ) -> None:
         self.process = subprocess.Popen(
-            [reporter()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            [program("reporter")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
         self.now = now
         sentinel = options.pop("sentinel", None)
