@@ -12,7 +12,10 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,19 +41,16 @@ epoch: {{length: 1d}}
 """
 
 
-def drawn(rng: Any, words: Iterable[str], devices: int) -> tuple[list[str], dict[str, float]]:
+def drawn(
+    rng: Any, symbols: str, number: int, lengths: tuple[int, int], devices: int
+) -> tuple[list[str], dict[str, float]]:
     """What devices hold, and the share of each string: as 1/rank."""
-    listed = sorted(set(words))
+    sizes = rng.integers(lengths[0], lengths[1] + 1, number)
+    listed = sorted({"".join(rng.choice(list(symbols), size)) for size in sizes})
     rng.shuffle(listed)
     weights = 1 / np.arange(1, len(listed) + 1) ** 1.1
-    held = rng.choice(len(listed), devices, p=weights / weights.sum())
-    shares = np.bincount(held, minlength=len(listed)) / devices
-    return [listed[i] for i in held], {word: float(x) for word, x in zip(listed, shares, strict=True) if x}
-
-
-def words_of(rng: Any, symbols: str, number: int, shortest: int, longest: int) -> list[str]:
-    lengths = rng.integers(shortest, longest + 1, number)
-    return ["".join(rng.choice(list(symbols), length)) for length in lengths]
+    held = rng.choice(listed, devices, p=weights / weights.sum()).tolist()
+    return held, {word: times / devices for word, times in Counter(held).items()}
 
 
 def ours(collection: Collection, values: list[str], seed: int) -> tuple[Estimates, float]:
@@ -65,16 +65,9 @@ def ours(collection: Collection, values: list[str], seed: int) -> tuple[Estimate
 
 def pure_ldp() -> dict[str, Callable[[], tuple[Any, Any]]]:
     """Client and server of each, with the oracle that its authors use: PEM local hashing, the others HCMS."""
+    from pure_ldp import heavy_hitters as peer
     from pure_ldp.core import _freq_oracle_server
     from pure_ldp.frequency_oracles.apple_cms import CMSClient, CMSServer
-    from pure_ldp.heavy_hitters import (
-        PEMClient,
-        PEMServer,
-        SFPClient,
-        SFPServer,
-        TreeHistClient,
-        TreeHistServer,
-    )
 
     # A sketch has no domain, and numpy no longer takes None for the shape of a number.
     _freq_oracle_server.np = SimpleNamespace(**vars(np) | {"zeros": lambda d: np.zeros(d or ())})
@@ -84,22 +77,16 @@ def pure_ldp() -> dict[str, Callable[[], tuple[Any, Any]]]:
         "index_mapper": lambda x: int("".join(place[one] for one in x), len(place)),
     }
 
-    def sketched(client: Any, server: Any) -> tuple[Any, Any]:
+    def made(name: str) -> tuple[Any, Any]:
+        lengths = {"max_string_length": _LENGTH, "fragment_length": 2, **common}
+        client, server = (getattr(peer, f"{name}{side}") for side in ("Client", "Server"))
+        if name == "PEM":
+            return client(_LEVEL, 2, _LENGTH, 2, **common), server(_LEVEL, 2, _LENGTH, 2, **common)
         counted = CMSServer(_LEVEL / 2, 128, 1024, is_hadamard=True)
         asked = CMSClient(_LEVEL / 2, counted.get_hash_funcs(), 1024, is_hadamard=True)
-        lengths = {"max_string_length": _LENGTH, "fragment_length": 2}
-        return client(_LEVEL, fo_client=asked, **lengths, **common), server(
-            _LEVEL, fo_server=counted, **lengths, **common
-        )
+        return client(_LEVEL, fo_client=asked, **lengths), server(_LEVEL, fo_server=counted, **lengths)
 
-    return {
-        "PEM": lambda: (
-            PEMClient(_LEVEL, 2, _LENGTH, 2, **common),
-            PEMServer(_LEVEL, 2, _LENGTH, 2, **common),
-        ),
-        "SFP": lambda: sketched(SFPClient, SFPServer),
-        "TreeHist": lambda: sketched(TreeHistClient, TreeHistServer),
-    }
+    return {name: partial(made, name) for name in ("PEM", "SFP", "TreeHist")}
 
 
 def peers(repeats: int) -> None:
@@ -108,7 +95,7 @@ def peers(repeats: int) -> None:
     rows: dict[str, list[list[float]]] = {}
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
-        values, shares = drawn(rng, words_of(rng, _SYMBOLS, 200, _LENGTH, _LENGTH), _DEVICES)
+        values, shares = drawn(rng, _SYMBOLS, 200, (_LENGTH, _LENGTH), _DEVICES)
         frequent = [{word for word, x in shares.items() if x >= least} for least in _SHARES]
         ours(collection, values, seed)  # compiled before
         estimates, spent = ours(collection, values, seed)
@@ -141,28 +128,25 @@ def peers(repeats: int) -> None:
 def grid(largest: int) -> None:
     print("| symbols | strings | devices | rounds | planned | recall | found | false | covered | seconds |")
     print("| --- " * 10 + "|")
-    number = 0
-    for devices in (n for n in (10_000, 100_000, 1_000_000) if n <= largest):
-        for alphabet in ("digits", "lower", "hostname"):
-            for epochs in (1, 30):
-                number += 1
-                rng, size = np.random.default_rng(number), 10 ** (3 + number % 3)
-                values, shares = drawn(rng, words_of(rng, ALPHABETS[alphabet], size, 4, 16), devices)
-                plan = StringPlan.of(
-                    StringNeeds(16, alphabet, devices, epochs, 2.0 * min(epochs, 2)), "x", 86400, 0
-                )
-                estimates, spent = ours(plan.collection, values, number)
-                found = [label for label in estimates.labels or () if label in shares]
-                false = len(estimates.labels or ()) - len(found)
-                frequent = [word for word, x in shares.items() if x >= plan.share]
-                limits = zip(estimates.labels or (), *estimates.numbers[2:4], strict=True)
-                covered = sum(low <= shares.get(label, 0.0) <= high for label, low, high in limits)
-                print(
-                    f"| {alphabet} | {size:,} | {devices:,} | {min(epochs, 2)} | {100 * plan.share:.3g} % | "
-                    f"{len(set(found) & set(frequent))}/{len(frequent)} | {len(found)} | {false} | "
-                    f"{covered} | {spent:.3g} |",
-                    flush=True,
-                )
+    every = product((10_000, 100_000, 1_000_000), ("digits", "lower", "hostname"), (1, 30))
+    for number, (devices, alphabet, epochs) in enumerate(every, 1):
+        if devices > largest:
+            break
+        rng, size = np.random.default_rng(number), 10 ** (3 + number % 3)
+        values, shares = drawn(rng, ALPHABETS[alphabet], size, (4, 16), devices)
+        needs = StringNeeds(16, alphabet, devices, epochs, 2.0 * min(epochs, 2))
+        plan = StringPlan.of(needs, "x", 86400, 0)
+        least, (estimates, spent) = plan.found[0], ours(plan.collection, values, number)
+        labels = estimates.labels or ()
+        recall = [word in labels for word, share in shares.items() if share >= least]
+        limits = zip(labels, *estimates.numbers[2:4], strict=True)
+        covered = sum(low <= shares.get(label, 0.0) <= high for label, low, high in limits)
+        print(
+            f"| {alphabet} | {size:,} | {devices:,} | {min(epochs, 2)} | {100 * least:.3g} % | "
+            f"{sum(recall)}/{len(recall)} | {len(labels)} | {len(set(labels) - shares.keys())} | {covered} | "
+            f"{spent:.3g} |",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -171,11 +155,11 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true", help="the grid alone")
     parser.add_argument("--repeats", type=int, default=5, help="of the runs beside pure-ldp")
     parser.add_argument("--largest", type=int, default=1_000_000, help="devices of the grid")
-    arguments = parser.parse_args()
-    if arguments.peers or not arguments.grid:
-        peers(arguments.repeats)
-    if arguments.grid or not arguments.peers:
-        grid(arguments.largest)
+    given = parser.parse_args()
+    if not given.grid:
+        peers(given.repeats)
+    if not given.peers:
+        grid(given.largest)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf, log, sqrt
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+
+from ldpbeam.arrays import Floats
 
 FALSE_FINDS = 0.05
 """Of so many collections at most, a string is found that nobody holds."""
@@ -49,71 +53,72 @@ def law_variance(share: Any, own: float, g: int, asked: float) -> Any:
     return law / gap**2 + (1 - asked) * share * (1 - share)
 
 
-def expected_candidates(share: float, lengths: Sequence[int], symbols: int) -> list[float]:
-    """Of each level, if as many strings are frequent as can have this share."""
+def _chance_above(share: float, none: float, spread: float, height: Any) -> Any:
+    """That the estimate of a share, with this deviation, lies so many deviations ``none`` high."""
     from scipy.special import ndtr
 
+    return ndtr((share - height * none) / spread)
+
+
+def _spent(before: Floats, extensions: float, above: Callable[[Floats], Floats]) -> Floats:
+    """The law of what prefixes have paid after one more level: ``above`` is the law of their heights."""
     paid = np.linspace(0, CREDIT, _CELLS)
-    false = symbols ** lengths[0] * np.eye(1, _CELLS)[0]
-    candidates = [float(symbols ** lengths[0])]
-    for before, after in pairwise(lengths):
-        extensions = float(symbols) ** (after - before)
-        least = np.maximum(np.sqrt(2 * np.maximum(log(extensions) - paid, 0)), SCREEN)
-        false = np.convolve(false, np.diff(ndtr(-least), prepend=0))[:_CELLS] * extensions
-        false[0] += extensions / share
-        candidates.append(float(false.sum()))
-    return candidates
+    least = np.maximum(np.sqrt(2 * np.maximum(log(extensions) - paid, 0)), SCREEN)
+    return np.asarray(np.convolve(before, np.diff(above(least), prepend=0))[:_CELLS])
 
 
-def find_chance(
-    share: float,
-    devices: float,
-    own: float,
-    g: int,
-    lengths: Sequence[int],
-    weights: Sequence[float],
-    symbols: int,
-) -> float:
-    """Chance that a string of the greatest length is found which shares no prefix with a frequent one.
+@dataclass(frozen=True)
+class PlannedWalk:
+    """A walk before there is any report, by the normal law.
 
-    By the normal law.
+    Attributes:
+        own: chance that a report supports the prefix of its device.
+        g: symbols of a report.
+        lengths: of prefixes.
+        weights: how many devices draw each.
+        symbols: of the alphabet.
     """
-    from scipy.special import ndtr
 
-    paid = np.linspace(0, CREDIT, _CELLS)
-    spent = np.eye(1, _CELLS)[0]
-    for level, weight in enumerate(weights):
-        asked = weight / sum(weights)
-        none, spread = (sqrt(law_variance(f, own, g, asked) / (devices * asked)) for f in (0.0, share))
-        if level < len(lengths) - 1:
-            left = log(symbols) * (lengths[level + 1] - lengths[level]) - paid
-            least = np.where(left > 0, np.sqrt(2 * np.maximum(left, 0)), -inf) * none
-            spent = np.convolve(spent, np.diff(ndtr((share - least) / spread), prepend=0))[:_CELLS]
-    candidates = expected_candidates(share, lengths, symbols)[-1]
-    quantile = deviations(false_find_share(len(lengths) - 1, len(lengths)), candidates)
-    return float(spent.sum() * ndtr((share - quantile * none) / spread))
+    own: float
+    g: int
+    lengths: Sequence[int]
+    weights: Sequence[float]
+    symbols: int
 
+    def expected_candidates(self, share: float) -> list[float]:
+        """Of each level, if as many strings are frequent as can have this share."""
+        from scipy.special import ndtr
 
-def smallest_share(
-    devices: float,
-    own: float,
-    g: int,
-    lengths: Sequence[int],
-    weights: Sequence[float],
-    symbols: int,
-    chance: float = 0.95,
-) -> float:
-    """The smallest share of devices whose string is found with this chance, see :func:`find_chance`.
+        candidates = [float(self.symbols ** self.lengths[0])]
+        false = candidates[0] * np.eye(1, _CELLS)[0]
+        for before, after in pairwise(self.lengths):
+            extensions = float(self.symbols) ** (after - before)
+            false = _spent(false, extensions, lambda least: ndtr(-least)) * extensions
+            false[0] += extensions / share
+            candidates.append(float(false.sum()))
+        return candidates
 
-    Infinite where even a string of all devices is not.
-    """
-    low, high = 0.0, 1.0
-    if find_chance(high, devices, own, g, lengths, weights, symbols) < chance:
-        return inf
-    for _ in range(50):
-        middle = (low + high) / 2
-        if find_chance(middle, devices, own, g, lengths, weights, symbols) < chance:
-            low = middle
-        else:
-            high = middle
-    return high
+    def find_chance(self, share: float, devices: float) -> float:
+        """Chance that a string of the greatest length is found which shares no prefix with a frequent one."""
+        spent, last = np.eye(1, _CELLS)[0], len(self.lengths) - 1
+        for level, weight in enumerate(self.weights):
+            asked = weight / sum(self.weights)
+            none, spread = (
+                sqrt(law_variance(f, self.own, self.g, asked) / (devices * asked)) for f in (0.0, share)
+            )
+            chances = partial(_chance_above, share, none, spread)
+            if level < last:
+                step = self.lengths[level + 1] - self.lengths[level]
+                spent = _spent(spent, float(self.symbols) ** step, chances)
+        quantile = deviations(false_find_share(last, last + 1), self.expected_candidates(share)[-1])
+        return float(spent.sum() * chances(quantile))
+
+    def smallest_share(self, devices: float, chance: float = 0.95) -> float:
+        """The smallest share whose string is found with this chance; infinite where there is none."""
+        low, high = 0.0, 1.0
+        if self.find_chance(high, devices) < chance:
+            return inf
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.find_chance(middle, devices) < chance else (low, middle)
+        return high

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints, Uints
+from ldpbeam.estimation.prefix_plan import FALSE_FINDS, deviations
 from ldpbeam.kernels import hashing
 
-_FREQUENT, _MOST_FREQUENT = 4.0, 256
-"""Deviations from which on a string's own part is taken out of a table, and of how many strings at most."""
-_ROUNDS = 4
+_MOST_FREQUENT, _ROUNDS = 256, 4
+"""Strings whose parts are taken out of a table at most, and how often these are estimated."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,19 @@ class PrefixTable:
         left = self.excess(fingerprints) - self._own_part(fingerprints)
         return np.asarray(there - (1 / self.g + left / max(self.n, 1))[:, None] * self.rows)
 
-    def take_out(self, fingerprints: Any) -> None:
+    def take_out(self, fingerprints: Any, tried: int) -> None:
         """Take the parts of the frequent ones of these strings out, by Jacobi's iteration.
 
-        Different strings with one fingerprint are remembered in ``shared``.
+        Frequent is what lies higher than any of so many strings of nobody: with one of these its noise would
+        leave the table, from which the law of all others follows. Different strings with one fingerprint are
+        remembered in ``shared``.
         """
+        quantile = deviations(FALSE_FINDS, tried)
         values, times = np.unique(fingerprints, return_counts=True)
         self.shared = values[times > 1]
         functions, steep = np.arange(len(self.rows)), self.g / (self.g - 1) * self.rows / max(self.n, 1)
         for _ in range(_ROUNDS):
-            excess, least = self.excess(values), _FREQUENT * sqrt(self.moments()[0])
+            excess, least = self.excess(values), threshold(quantile, self.moments())
             among = np.sort(np.argsort(-excess)[:_MOST_FREQUENT])
             among = among[excess[among] > least]
             self._frequent, self._parts = values[among], excess[among]
@@ -126,8 +129,9 @@ class PrefixTable:
 
     def _symbols(self, fingerprints: Any) -> Ints:
         a, c = self._reading.functions
-        upper = (fingerprints.astype(np.uint64)[:, None] * a + c) >> np.uint64(32)
-        return np.asarray(upper * np.uint64(self.g) >> np.uint64(32), np.int64)
+        same = [np.full(a.size, one, np.int64) for one in fingerprints.tolist()]
+        hashed = [hashing.hash_affine(a, c, values, np.uint64(self.g)) for values in same]
+        return np.array(hashed, np.int64).reshape(-1, a.size)
 
 
 def sum_of_moments(tables: list[PrefixTable]) -> Floats:

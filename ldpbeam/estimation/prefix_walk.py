@@ -71,35 +71,33 @@ class Walk:
     unfound: tuple[float, float]
 
 
-def walk(
-    levels: Sequence[LevelCounts], reading: Reading, times: float = 1.0, most: int = MOST_CANDIDATES
-) -> Walk:
+def walk(levels: Sequence[LevelCounts], reading: Reading, most: int = MOST_CANDIDATES) -> Walk:
     """Find strings.
 
     Args:
         levels: from the shortest prefix to the longest.
         reading: how reports are read.
-        times: reports of a device on average, if each has a function of its own; 1 if all have the same one.
         most: candidates of a level.
     """
     tables = [PrefixTable(level, reading, number) for number, level in enumerate(levels)]
     steps = np.diff([0, *(level.length for level in levels)]).tolist()
     passed = {"": CREDIT}
     whole: list[tuple[list[str], int]] = []
-    done = []
+    done, tried = [], 0
     for i, table in enumerate(tables):
         suffixes = [_suffixes(reading.symbols, length) for length in range(steps[i] + 1)]
         prefixes = [] if i == len(tables) - 1 else suffixes.pop()
         strings = [suffix for some in suffixes for suffix in some]
         kept = _frequent([table], passed, prefixes)
         whole.append((list(_frequent(tables[i:], passed, strings)), len(passed) * len(strings)))
-        table.take_out(table.fingerprints([*kept, *(text for texts, _ in whole for text in texts)]))
-        candidates, least, passed = len(passed) * (len(prefixes) + len(strings)), nan, {}
+        candidates, least = len(passed) * (len(prefixes) + len(strings)), nan
+        tried, passed = tried + candidates, {}
+        table.take_out(table.fingerprints([*kept, *(text for texts, _ in whole for text in texts)]), tried)
         if kept:
             extensions = len(reading.symbols) ** steps[i + 1]
             least, passed = _passing(table, kept, extensions, max(1, most // extensions))
         done.append((table.level.length, table.n, candidates, least, len(passed)))
-    return _found(tables, whole, done, times)
+    return _found(tables, whole, done)
 
 
 def _suffixes(symbols: tuple[str, ...], length: int) -> list[str]:
@@ -133,13 +131,12 @@ def _found(
     tables: list[PrefixTable],
     whole: list[tuple[list[str], int]],
     done: list[tuple[int, int, int, float, int]],
-    times: float,
 ) -> Walk:
     together = np.zeros((len(tables), len(tables[0].rows)))
     wide, found = deviations(TAIL, sum(number for _, number in whole)), []
     for i, (texts, number) in enumerate(whole):
         quantile = deviations(false_find_share(i, len(tables)), number)
-        found.append(find(tables[i:], texts, quantile, wide, times))
+        found.append(find(tables[i:], texts, quantile, wide))
         together[i:] += found[-1].errors
     n, support = np.hstack([some.counts for some in found])
     numbers = np.hstack([some.numbers for some in found])

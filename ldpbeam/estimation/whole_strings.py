@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ TAIL = 0.025
 _HALVINGS = 50
 
 
-@dataclass(frozen=True)
-class FoundStrings:
+class FoundStrings(NamedTuple):
     """Strings that are whole from one level on.
 
     Attributes:
@@ -37,9 +36,7 @@ class FoundStrings:
     errors: Floats
 
 
-def find(
-    tables: list[PrefixTable], texts: list[str], quantile: float, wide: float, times: float
-) -> FoundStrings:
+def find(tables: list[PrefixTable], texts: list[str], quantile: float, wide: float) -> FoundStrings:
     """Find strings among those that may be frequent.
 
     Args:
@@ -47,12 +44,10 @@ def find(
         texts: the strings.
         quantile: deviations above which one is found.
         wide: deviations to the limits that hold for all candidates at once.
-        times: as :func:`ldpbeam.estimation.prefix_walk.walk` takes it.
     """
     n, unit = sum(table.n for table in tables), sum(table.unit for table in tables)
     least = threshold(quantile, sum_of_moments(tables)) / unit
-    prints = [table.fingerprints(texts) for table in tables]
-    pairs = list(zip(tables, prints, strict=True))
+    pairs = [(table, table.fingerprints(texts)) for table in tables]
     estimates = np.sum([table.excess(row) for table, row in pairs], axis=0) / unit
     # Of several strings with one fingerprint nobody knows which is held.
     shared = np.any([np.isin(row, table.shared) for table, row in pairs], axis=0)
@@ -60,17 +55,14 @@ def find(
     estimates, pairs = estimates[among], [(table, row[among]) for table, row in pairs]
     residuals = np.array([table.residuals(row) for table, row in pairs]) / unit
     support = np.sum([table.support(row) for table, row in pairs], axis=0)
-    # Residuals know neither that the population is fixed, nor that a device reports again.
+    # Residuals do not know that the population is fixed.
     share, asked = np.clip(estimates, 0, 1), sum(table.level.asked for table in tables)
-    drawn = share * (1 - share) / max(n, 1)
-    law = law_variance(share, tables[0].own, tables[0].g, asked) / max(n, 1)
-    variance = np.maximum((residuals**2).sum(axis=(0, 2)) - asked * drawn, law)
-    errors = np.sqrt(variance + (times - 1) * (1 - asked) * drawn)
+    fixed = (residuals**2).sum(axis=(0, 2)) - asked * share * (1 - share) / max(n, 1)
+    errors = np.sqrt(np.maximum(fixed, law_variance(share, tables[0].own, tables[0].g, asked) / max(n, 1)))
     low, median, high = (given_choice(estimates, errors, least, tail) for tail in (TAIL, 0.5, 1 - TAIL))
-    lows = [low, np.maximum(estimates - wide * errors, 0)]
-    highs = [high, np.minimum(estimates + wide * errors, 1)]
     # An interval holds its estimate, as everywhere.
-    lows, highs = np.minimum(lows, estimates), np.maximum(highs, estimates)
+    lows = np.minimum([low, np.maximum(estimates - wide * errors, 0)], estimates)
+    highs = np.maximum([high, np.minimum(estimates + wide * errors, 1)], estimates)
     numbers = np.vstack([estimates, errors, lows[0], highs[0], lows[1], highs[1]])
     counts = np.vstack([np.full(len(among), n), support])
     return FoundStrings(least, [texts[j] for j in among], counts, numbers, median, residuals.sum(axis=1))

@@ -27,8 +27,8 @@ ALPHABETS = {
 _LABEL = b"ldpbeam prefix 1\0"
 _FIRST, _STEP = 1 << 16, 1 << 11
 """Candidates of the first level, and extensions of a prefix at each further one, at most."""
-_WHOLE, _PREFIX = 4, 6
-"""Of ten devices so many have whole texts, and the others prefixes of all lengths."""
+_WHOLE = 2
+"""So many times as many devices have whole texts as prefixes of another length: about what finds most."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class Strings:
     def of(cls, max_length: int, symbols: str, *, fold: bool = False, drop: bool = False) -> Strings:
         """With the lengths that a server can walk, and the weights that find most."""
         lengths = default_lengths(len(symbols) + 1, max_length)
-        prefixes = len(lengths) - 1
-        weights = (*(_PREFIX,) * prefixes, max(_WHOLE * prefixes, 1))
-        return cls(max_length, symbols, fold, drop, lengths, weights)
+        return cls(max_length, symbols, fold, drop, lengths, (*(1,) * (len(lengths) - 1), _WHOLE))
 
     @property
     def alphabet(self) -> tuple[str, ...]:

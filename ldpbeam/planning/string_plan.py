@@ -11,12 +11,10 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.estimation.prefix_plan import expected_candidates
 from ldpbeam.estimation.prefix_walk import MOST_CANDIDATES
 from ldpbeam.planning.collection_check import promised
 from ldpbeam.planning.needs import USUAL_EPOCHS, USUAL_LEVEL
-from ldpbeam.planning.quantity import points
-from ldpbeam.planning.strings import smallest_found
+from ldpbeam.planning.strings import lengths_drawn, planned, smallest_found, strings_found
 from ldpbeam.promise.statements import bits
 from ldpbeam.protocols.prefixes import Prefixes
 from ldpbeam.text import plural
@@ -75,34 +73,27 @@ class StringPlan:
         return protocol
 
     @cached_property
-    def share(self) -> float:
-        """The smallest share that is found with 95 % in one epoch; infinite where none is."""
-        return smallest_found(self.protocol, self.needs.devices)[0]
+    def found(self) -> tuple[float, float]:
+        """See :func:`ldpbeam.planning.strings.smallest_found`."""
+        return smallest_found(self.protocol, self.needs.devices)
 
     @property
     def looks(self) -> float:
         """Of a server at its counts, if as many strings are frequent as can have the smallest share."""
-        strings, functions = self.protocol.strings, self.protocol.estimator.level.family.functions
-        candidates = expected_candidates(min(self.share, 1.0), strings.lengths, len(strings.alphabet))
-        return functions * sum(min(one, MOST_CANDIDATES) for one in candidates)
+        candidates = planned(self.protocol).expected_candidates(min(self.found[0], 1.0))
+        return self.protocol.estimator.level.family.functions * sum(
+            min(one, MOST_CANDIDATES) for one in candidates
+        )
 
     def lines(self) -> Iterator[str]:
-        needs, strings = self.needs, self.protocol.strings
-        yield (
-            f"strings of up to {needs.max_length} symbols ({needs.alphabet}), {needs.devices:,} devices in "
-            f"each epoch, {plural(needs.epochs, 'epoch')}"
-        )
+        needs = self.needs
         levels = ", ".join(needs.protocol.splitlines()[1:]).replace(": ", " = ")
         payload = bits(self.protocol.device.payload_bits)
+        epochs = plural(needs.epochs, "epoch")
+        yield f"strings of up to {needs.max_length} symbols ({needs.alphabet}), {epochs}"
         yield f"{self.collection.protocol_label} at {levels}, {payload} per report"
-        if isfinite(self.share):
-            share = points(self.share)
-            yield f"A string that {share} % of the devices hold is found in 95 of 100 epochs."
-        else:
-            yield "No string is sure to be found, even if all devices hold it. Plan with more devices."
-        prefixes = ", ".join(map(str, strings.lengths[:-1]))
-        others = f", the others prefixes of {prefixes} symbols" if prefixes else ""
-        yield f"{100 * float(self.protocol.share):g} % of the devices report whole strings{others}."
+        yield f"with {needs.devices:,} devices: {strings_found(*self.found)}"
+        yield lengths_drawn(self.protocol)
         yield from promised(self.collection)
         yield (
             f"An epoch costs a server at most about {self.looks:.1g} looks at its counts (candidates × "
@@ -116,7 +107,7 @@ class StringPlan:
             "result": self.protocol.RESULT.value,
             "devices": self.needs.devices,
             "epochs": self.needs.epochs,
-            "smallest_share": self.share if isfinite(self.share) else None,
+            "smallest_share": self.found[0] if isfinite(self.found[0]) else None,
             "lengths": list(strings.lengths),
             "whole_strings": float(self.protocol.share),
             "bits": self.protocol.device.payload_bits,

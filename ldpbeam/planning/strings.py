@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite, sqrt
 
-from ldpbeam.estimation.prefix_plan import law_variance, smallest_share
+from ldpbeam.estimation.prefix_plan import PlannedWalk, law_variance
 from ldpbeam.planning.quantity import points
 from ldpbeam.planning.spread import WIDE
 from ldpbeam.protocols.prefixes import Prefixes
@@ -16,14 +16,18 @@ SHOWN = (
 )
 
 
+def planned(protocol: Prefixes) -> PlannedWalk:
+    strings, level = protocol.strings, protocol.estimator.level
+    own = float(level.symbol[0])
+    return PlannedWalk(own, level.g, strings.lengths, strings.weights, len(strings.alphabet))
+
+
 def smallest_found(protocol: Prefixes, devices: float) -> tuple[float, float]:
     """The smallest share of the devices whose string is found in 95 of 100 cases, infinite where none is, and
     half of the width of its interval."""
-    strings, level = protocol.strings, protocol.estimator.level
-    own, asked = float(level.symbol[0]), float(protocol.share)
-    symbols = len(strings.alphabet)
-    least = smallest_share(devices, own, level.g, strings.lengths, strings.weights, symbols)
-    of_least = law_variance(min(least, 1.0), own, level.g, asked)
+    walk, asked = planned(protocol), float(protocol.share)
+    least = walk.smallest_share(devices)
+    of_least = law_variance(min(least, 1.0), walk.own, walk.g, asked)
     return least, WIDE * sqrt(of_least / (devices * asked))
 
 
@@ -36,6 +40,15 @@ def strings_found(least: float | None, half_width: float) -> str:
     )
 
 
+def lengths_drawn(protocol: Prefixes) -> str:
+    strings = protocol.strings
+    drawn = ", ".join(
+        f"{length} ({weight / sum(strings.weights):.0%})"
+        for length, weight in zip(strings.lengths, strings.weights, strict=True)
+    )
+    return f"a device draws a prefix length for life: {drawn}"
+
+
 def what_devices_do(protocol: Prefixes) -> Iterator[str]:
     """How a string becomes the fingerprint that a device reports."""
     strings = protocol.strings
@@ -44,17 +57,13 @@ def what_devices_do(protocol: Prefixes) -> Iterator[str]:
     if not strings.drop:
         outside = "a string with others, or a longer one, is reported as one that cannot be written"
     yield f"a string has up to {strings.max_length} of the symbols {strings.symbols!r}{folded}; {outside}"
-    drawn = ", ".join(
-        f"{length} ({weight / sum(strings.weights):.0%})"
-        for length, weight in zip(strings.lengths, strings.weights, strict=True)
-    )
-    yield f"a device draws a prefix length for life: {drawn}; its value is 32 bits of that prefix's SHA-256"
+    yield f"{lengths_drawn(protocol)}; its value is 32 bits of that prefix's SHA-256"
 
 
 COUNTED = "C(length, s, y) = number of reports of that length whose function s gives the symbol y"
 ESTIMATED = (
     "from the shortest length to the longest, a prefix is kept that more reports name than chance explains, "
     "and tried with all symbols behind it",
-    "what is found at the end: in about 5 of 100 epochs it holds a string that no device holds",
+    "what is found at the end: in at most 5 of 100 epochs it holds a string that no device holds",
     "intervals hold after that choice",
 )

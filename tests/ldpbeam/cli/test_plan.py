@@ -211,7 +211,7 @@ def test_strings_are_planned_and_written(tmp_path: Path) -> None:
     assert found["result"] == "discovered"
     assert (collection.name, collection.protocol_name, collection.epochs.count) == ("words", "loloha", 365)
     assert found["lengths"] == [3, 5, 6]
-    assert found["whole_strings"] == 0.4
+    assert found["whole_strings"] == 0.5
     # One epoch needs no memo: all of the level goes into the one report, as into each first one of the other.
     once = document(*STRINGS, "--epsilon-longitudinal", 2, "--epochs", 1)
     assert once["smallest_share"] == pytest.approx(found["smallest_share"], rel=0.01)

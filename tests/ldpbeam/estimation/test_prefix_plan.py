@@ -13,13 +13,11 @@ from ldpbeam.estimation.prefix_plan import (
     CREDIT,
     FALSE_FINDS,
     SCREEN,
+    PlannedWalk,
     deficit,
     deviations,
-    expected_candidates,
     false_find_share,
-    find_chance,
     law_variance,
-    smallest_share,
 )
 
 
@@ -52,7 +50,8 @@ def test_the_law_is_that_of_other_estimates(own: float, g: int, asked: float) ->
 def test_the_chance_is_that_of_drawn_estimates(
     n: int, own: float, g: int, lengths: tuple[int, ...], weights: tuple[int, ...], symbols: int
 ) -> None:
-    share = smallest_share(n, own, g, lengths, weights, symbols, 0.8)
+    walk = PlannedWalk(own, g, lengths, weights, symbols)
+    share = walk.smallest_share(n, 0.8)
     draw, times = np.random.default_rng(1), 400_000
     credit = np.full(times, CREDIT)
     for level, weight in enumerate(weights):
@@ -61,13 +60,14 @@ def test_the_chance_is_that_of_drawn_estimates(
         heights = (share + spread * draw.standard_normal(times)) / none
         if level < len(lengths) - 1:
             credit -= deficit(heights, symbols ** (lengths[level + 1] - lengths[level]))
-    candidates = expected_candidates(share, lengths, symbols)[-1]
+            credit[heights < SCREEN] = -inf
+    candidates = walk.expected_candidates(share)[-1]
     found = ((credit >= 0) & (heights >= deviations(FALSE_FINDS / 2, candidates))).mean()
     # Five deviations of the draws, and what rounding to cells takes.
     assert found == pytest.approx(0.8, abs=5 * 0.0006 + 0.002)
     # Without credit it would be another chance.
     assert abs((credit >= CREDIT).mean() - 0.8) > 0.1
-    assert find_chance(share, n, own, g, lengths, weights, symbols) == pytest.approx(0.8)
+    assert walk.find_chance(share, n) == pytest.approx(0.8)
 
 
 def test_candidates_are_those_of_drawn_heights() -> None:
@@ -85,15 +85,15 @@ def test_candidates_are_those_of_drawn_heights() -> None:
     # Of the candidates of the second level, those of frequent prefixes have their whole credit.
     drawn = np.concatenate([np.resize(first, times), np.full(round(true / false * times), CREDIT)])
     third = (len(passing(drawn, 40)) / len(drawn) * second + frequent) * 40
-    expected = expected_candidates(1 / frequent, lengths, symbols)
+    expected = PlannedWalk(0.5, 8, lengths, (1, 1, 1), symbols).expected_candidates(1 / frequent)
     assert expected == pytest.approx([1600, second, third], rel=0.03)
 
 
 def test_shares_shrink_with_devices_and_are_infinite_for_too_few() -> None:
-    setting = (0.51, 8, (2, 4, 6, 8), (1, 1, 1, 3), 40)
-    shares = [smallest_share(n, *setting) for n in (10**4, 10**6, 10**8)]
+    walk = PlannedWalk(0.51, 8, (2, 4, 6, 8), (1, 1, 1, 3), 40)
+    shares = [walk.smallest_share(n) for n in (10**4, 10**6, 10**8)]
     assert shares[0] > 9 * shares[1] > 81 * shares[2] > 0
-    assert smallest_share(50, *setting) == inf
-    assert smallest_share(10**4, *setting, chance=0.5) < shares[0]
+    assert walk.smallest_share(50) == inf
+    assert walk.smallest_share(10**4, 0.5) < shares[0]
     # One level asks all of them whole.
-    assert smallest_share(10**4, 0.51, 8, (2,), (1,), 40) < shares[0] / 2
+    assert PlannedWalk(0.51, 8, (2,), (1,), 40).smallest_share(10**4) < shares[0] / 2

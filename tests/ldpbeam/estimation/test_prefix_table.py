@@ -7,7 +7,9 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from ldpbeam.estimation.prefix_plan import FALSE_FINDS
 from ldpbeam.estimation.prefix_table import LevelCounts, PrefixTable, Reading, sum_of_moments, threshold
 from ldpbeam.hashing import ListedFamily
 from tests.reference.counting import affine_hash
@@ -82,7 +84,7 @@ def test_parts_of_frequent_strings_are_taken_out() -> None:
     spread = sqrt(table.moments()[0]) / table.unit
     # A string of nobody collides with others as often as random functions say: Σ f²/(F(g − 1)).
     assert spread == pytest.approx(sqrt(sum(f * f for f in shares.values()) / FUNCTIONS / (g - 1)), rel=0.05)
-    table.take_out(prints)
+    table.take_out(prints, 5)
     assert np.abs(table.excess(prints) / table.unit - [*shares.values(), 0, 0]).max() < 1e-5
     assert sqrt(table.moments()[0]) / table.unit < spread / 1000
     assert np.abs(table.residuals(prints)).max() < 100
@@ -91,21 +93,29 @@ def test_parts_of_frequent_strings_are_taken_out() -> None:
 
 
 def test_nothing_is_taken_out_of_noise() -> None:
-    table = table_of(np.random.default_rng(1).poisson(40, (FUNCTIONS, 4)), 0.6)
-    before = table.moments()
-    table.take_out(np.arange(300, dtype=np.uint32))
+    """Not the highest of many strings of nobody either: the law of the others would be too narrow."""
+    table = table_of(np.random.default_rng(1).poisson(1, (FUNCTIONS, 4)), 0.6)
+    before, prints = table.moments(), np.arange(100_000, dtype=np.uint32)
+    highest = prints[[table.excess(prints).argmax()]]
+    assert threshold(4.0, before) < table.excess(highest)[0] < threshold(5.0, before)
+    table.take_out(highest, prints.size)
+    # Nor by the normal law, which is too low so far out.
+    height = table.excess(highest)[0] / sqrt(before[0])
+    table.take_out(highest, round(FALSE_FINDS / norm.sf(height - 0.02)))
     assert table.moments().tolist() == before.tolist()
+    table.take_out(highest, 1)
+    assert table.moments()[0] < 0.995 * before[0]
 
 
 def test_strings_with_one_fingerprint_are_remembered() -> None:
     table = table_of(np.ones((FUNCTIONS, 3), np.int64), 0.6)
-    table.take_out(np.array([5, 9, 5, 7], np.uint32))
+    table.take_out(np.array([5, 9, 5, 7], np.uint32), 3)
     assert table.shared.tolist() == [5]
 
 
 def test_without_reports_no_threshold_is_reached() -> None:
     table = table_of(np.zeros((FUNCTIONS, 3), np.int64), 0.6)
-    table.take_out(np.array([5, 9], np.uint32))
+    table.take_out(np.array([5, 9], np.uint32), 2)
     assert threshold(2.0, table.moments()) == np.inf
     assert table.excess(np.array([5], np.uint32)).tolist() == [0]
     assert not table.residuals(np.array([5], np.uint32)).any()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from math import exp, inf
+from itertools import product
+from math import exp, inf, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.estimation import prefix_walk
-from ldpbeam.estimation.prefix_plan import FALSE_FINDS, deviations, law_variance, smallest_share
-from ldpbeam.estimation.prefix_table import LevelCounts, Reading
-from ldpbeam.estimation.prefix_walk import walk
+from ldpbeam.estimation.prefix_plan import FALSE_FINDS, SCREEN, PlannedWalk, deviations, law_variance
+from ldpbeam.estimation.prefix_table import LevelCounts, PrefixTable, Reading
+from ldpbeam.estimation.prefix_walk import _frequent, _passing, walk
+from ldpbeam.estimation.whole_strings import given_choice
 from ldpbeam.hashing import ListedFamily
 
 G, EPSILON = 21, 3.0
@@ -146,17 +148,51 @@ def test_nothing_is_found_without_reports(levels: list[LevelCounts]) -> None:
     assert nothing.levels[0].find_threshold == inf
 
 
-def test_reports_of_many_epochs_know_no_more_of_who_was_asked(levels: list[LevelCounts]) -> None:
-    once, often = (walk(levels, reading("abc"), times=times) for times in (1.0, 4.0))
-    share = once.numbers[0]
-    asked = np.array(
-        [
-            sum(one.asked for one in levels if one.length > len(text) or one is levels[-1])
-            for text in once.texts
-        ]
-    )
-    more = often.numbers[1] ** 2 - once.numbers[1] ** 2
-    assert np.allclose(more, 3 * (1 - asked) * share * (1 - share) / once.n)
+def test_a_prefix_goes_on_while_its_credit_lasts() -> None:
+    """Over random tables: all credits and heights, each against the rule as it is written down."""
+    draw = np.random.default_rng(3)
+    table = PrefixTable(LevelCounts(3, 0.5, draw.poisson(2, (1 << 10, G))), reading("abc"), 0)
+    texts = ["".join(one) for one in product("abc", repeat=6)]
+    variance, third = table.moments()
+    heights = dict(zip(texts, table.excess(table.fingerprints(texts)) / sqrt(variance), strict=True))
+    screened = _frequent([table], {"": 2.5}, texts)
+    least = SCREEN + (SCREEN**2 - 1) / 6 * third / variance**1.5
+    assert screened == {text: 2.5 for text in texts if heights[text] >= least}
+    assert 0 < len(screened) < len(texts) / 10
+    credit = {text: float(i % 9) / 2 for i, text in enumerate(texts)}
+    extensions = 30
+    paid = {text: max(log(extensions) - max(heights[text], 0.0) ** 2 / 2, 0.0) for text in texts}
+    left = {text: credit[text] - paid[text] for text in texts if credit[text] >= paid[text]}
+    lowest, passed = _passing(table, credit, extensions, 10**6)
+    assert passed == pytest.approx(left)
+    assert lowest == pytest.approx(min(heights[text] for text in left) * sqrt(variance) / table.unit)
+    few = sorted(left, key=lambda text: -heights[text])[:7]
+    assert _passing(table, credit, extensions, 7)[1] == pytest.approx({text: left[text] for text in few})
+
+
+def test_what_is_not_found_takes_half_of_what_the_choice_added() -> None:
+    """Of few devices, so that strings lie near their thresholds: from the numbers of each string alone."""
+    held = [text for text, times in HELD.items() for _ in range(times // 12)]
+    few = reported(held, LENGTHS, (1, 1, 1, 2), np.random.default_rng(1))
+    found = walk(few, reading("abc"))
+    left = [np.zeros(one.counts.shape[0]) for one in few]
+    moved = []
+    for text, (estimate, error, *_) in zip(found.texts, found.numbers.T, strict=True):
+        least = found.levels[whole(text)[0]].find_threshold
+        [median] = given_choice(np.array([estimate]), np.array([error]), least, 0.5)
+        moved.append((estimate - median) / 2)
+        n = sum(few[j].counts.sum() for j in whole(text))
+        for j in whole(text):
+            functions = np.arange(FAMILY.functions, dtype=np.uint64)
+            hashed = FAMILY.hash_many(functions, prints(j, [text]).astype(np.int64).repeat(functions.size))
+            seen, rows = few[j].counts[functions, hashed], few[j].counts.sum(axis=1)
+            left[j] += (seen - rows * (1 / G + (OWN - 1 / G) * estimate)) / n / (OWN - 1 / G)
+    share, error = found.unfound
+    assert share == pytest.approx(1 - found.numbers[0].sum() + sum(moved), abs=1e-9)
+    reports, chosen = sum((one**2).sum() for one in left), sum(one**2 for one in moved)
+    # But for the parts of other strings, which the walk takes out of its tables.
+    assert error**2 == pytest.approx(reports + chosen, rel=0.1)
+    assert chosen > 0.2 * reports
 
 
 # Promises over many collections
@@ -168,7 +204,7 @@ def many(runs: int, n: int, seed: int, own: float = OWN) -> Counter[str]:
     """What was found in collections of Zipf-like strings, each with its own dictionary."""
     draw, seen = np.random.default_rng(seed), Counter[str]()
     shares = np.arange(1, 201) ** -1.1 / (np.arange(1, 201) ** -1.1).sum()
-    least = smallest_share(n, OWN, G, (2, 4), (1, 1), len(SYMBOLS))
+    least = PlannedWalk(OWN, G, (2, 4), (1, 1), len(SYMBOLS)).smallest_share(n)
     for _ in range(runs):
         texts = sorted({"".join(draw.choice(list(SYMBOLS), draw.integers(2, 5))) for _ in range(400)})
         draw.shuffle(texts)
