@@ -7,11 +7,9 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import pairwise, product
 from math import cosh, e, log, prod, sinh
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
@@ -28,12 +26,7 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL
-from ldpbeam.simulators.deliver.simulate import simulate
-from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import present
-from tests.pipelines.running import execute
-from tests.reference.device_law import every_outcome
 from tests.reference.script import ScriptedRandomness
 
 
@@ -120,21 +113,6 @@ def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment
         low = value // segment * segment
         paper = [low if value + alpha < low + segment else low + segment for alpha in range(segment)]
         assert points == paper
-
-
-@pytest.mark.parametrize(
-    "built",
-    [one_bit(6), rrpm(2), rrpm(7), rrpm(7, gamma=0.2), rrpm(7, gamma=0.1, segment=2), rrpm(7, segment=1)],
-    ids=repr,
-)
-def test_the_device_code_has_exactly_the_stated_distribution(built: OneBitMean | OneBitRRPM) -> None:
-    """Over every α and every word: this is Theorem 3 of Microsoft for the integers."""
-    for value in range(built.domain_size):
-
-        def run(randomness: Any, value: int = value) -> int:
-            return built.device.privatize(value, built.device.new_memo(randomness), randomness)[0]
-
-        assert every_outcome(run).law == {bit: built.law.likelihood(bit, value) for bit in (0, 1)}
 
 
 # --- correction 6 and Theorem 5
@@ -392,9 +370,6 @@ def test_consistency_clips_to_the_range() -> None:
         assert built.estimator.size == 1
 
 
-# --- statistics
-
-
 # --- collections
 
 FILE = """
@@ -448,42 +423,3 @@ def test_whole_numbers_are_exact() -> None:
     for raw in ("nan", "inf", "x"):
         with pytest.raises(ValueError):
             domain.index_of_text(raw)
-
-
-# --- end to end
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    ("name", "chosen"),
-    [
-        ("one_bit_rrpm", "epsilon_longitudinal: 2.0\ngamma: 0.1\nsegment: 30"),
-        ("laplace_mean", "epsilon: 2.0"),
-        ("piecewise_mean", "epsilon: 4.0"),
-    ],
-)
-def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -> None:
-    """Simulated devices, report files, the pipeline, a Parquet row: the mean of each epoch."""
-    agreed = parse_collection(
-        f"name: minutes\ndomain: {{range: {{max: 60}}}}\nprotocol: {name}\n{chosen}\nepoch: {{length: 1h}}\n"
-    )
-    epochs, devices = 3, 4000
-    crowd = population(
-        "syn", domain=present(agreed.domain), devices=devices, epochs=epochs, random_words=RandomWords(3)
-    )
-    simulate(agreed, crowd, tmp_path / "in", seed=3, truth=True)
-    truth = pq.read_table(tmp_path / "in" / "truth.parquet").to_pylist()
-    done = execute(agreed, tmp_path / "in" / "reports", tmp_path / "out")
-    assert done.exit_code == 0
-    tables = done.tables()
-    assert sorted(epoch for _, epoch in tables) == list(range(epochs))
-    for (_, epoch), table in tables.items():
-        (row,) = table.to_pylist()
-        assert (row["value"], row["label"], row["n"], row["status"]) == (0, "mean", devices, "ok")
-        mean = sum(line["value"] * line["frequency"] for line in truth if line["epoch"] == epoch)
-        assert abs(row["estimate"] - mean) < 6 * row["std_error"]
-        assert row["std_error"] < 3.0
-        assert row["ci_low"] < row["estimate"] < row["ci_high"]
-        assert row["ci_low"] == row["ci_low_all"]
-        assert row["consistent"] == min(max(row["estimate"], 0.0), 60.0)
-        assert row["support"] >= 0

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from itertools import product
 from math import log, prod
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +24,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.one_bit_mean import OneBit, OneBitLaw, PointBitDevice
+from ldpbeam.protocols.one_bit_mean import OneBit, PointBitDevice
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.simulators.population.joint import Joint, joint_population
@@ -51,29 +48,10 @@ def build(
 def worst(kind: AttributeProtocol[Any], vectors: list[tuple[int, ...]]) -> Fraction:
     """Largest ratio of any response between any two vectors, from the integers."""
     found = Fraction(1)
-    with remembered_chances():
-        for response in kind.law.responses():
-            chances = [kind.law.likelihood(response, v) for v in vectors]
-            found = max(found, max(chances) / min(chances))
+    for response in kind.law.responses():
+        chances = [kind.law.likelihood(response, v) for v in vectors]
+        found = max(found, max(chances) / min(chances))
     return found
-
-
-@contextmanager
-def remembered_chances() -> Iterator[None]:
-    """Each counter's own chances are worked out once: they are asked for with every vector."""
-    known: dict[tuple[int, int, int], Fraction] = {}
-    kept: list[OneBitLaw] = []
-    original = OneBitLaw.likelihood
-
-    def likelihood(part: OneBitLaw, response: int, value: int) -> Fraction:
-        key = (id(part), response, value)
-        if key not in known:
-            kept.append(part)  # lest another part be given its identity
-            known[key] = original(part, response, value)
-        return known[key]
-
-    with mock.patch.object(OneBitLaw, "likelihood", likelihood):
-        yield
 
 
 # --- Theorem 5
