@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.kernels import dedup
 
-_BUCKET = 4096
-"""Ids whose hash table fits into a processor's own cache: fewer gain nothing, more wait for memory."""
+_AT_ONCE = 1 << 16
+"""Payloads that are compared together."""
 
 _SORTED = 4096
 """Up to so many ids are sorted: that takes a fraction of a millisecond, and no kernel has to be there."""
@@ -30,7 +30,7 @@ _FOR_RANGES = 0xD6E8FEB86659FD93
 
 
 def secret_key() -> int:
-    """A key for the hash tables below: odd, and unknown to whoever chooses report ids."""
+    """A key for the hashes below: odd, and unknown to whoever chooses report ids."""
     return secrets.randbits(64) | 1
 
 
@@ -196,7 +196,7 @@ def distinct_and_one_per_id(
 
 
 class _RepeatedIds(NamedTuple):
-    """Those reports among which all are that share their id with another one."""
+    """Those reports that share their id with another one; which stay: one of each id, one of each payload."""
 
     rows: Ints
     keep: Flags
@@ -213,14 +213,11 @@ class _RepeatedIds(NamedTuple):
 
 def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _RepeatedIds | None:
     """What :func:`repeated` looks at; None where no id repeats."""
-    few = ids.size <= _SORTED
-    rows = _sharing(ids) if few else _suspects(ids, key)
-    names = ids[rows]
-    if not rows.size or not (few or any_repeat(names, key)):
+    rows = np.arange(ids.size) if ids.size <= _SORTED else _suspects(ids, key)
+    rows = rows[_sharing(ids[rows])]
+    if not rows.size:
         return None
-    payloads = read_only(payloads_of(rows))
-    keep, differ = _flags(names, payloads, key)
-    return _RepeatedIds(rows, keep, _different(names, payloads, keep, differ))
+    return _RepeatedIds(rows, *_flags(ids[rows], read_only(payloads_of(rows))))
 
 
 def _repeats_of(columns: ReportColumns, key: int) -> _RepeatedIds | None:
@@ -242,7 +239,18 @@ def _one_per_id(together: ReportColumns, repeats: _RepeatedIds | None) -> OnePer
 def _sharing(ids: Uints) -> Ints:
     """int64 (m,), ascending: where those ids are that appear twice."""
     ordered = np.sort(ids)
-    return np.flatnonzero(np.isin(ids, ordered[1:][ordered[1:] == ordered[:-1]]))
+    if not (ordered[1:] == ordered[:-1]).any():  # as a rule; to sort is far quicker than to find an order
+        return np.empty(0, np.int64)
+    shared, (before, after) = np.zeros(ids.size, bool), _pairs(ids)
+    shared[before] = shared[after] = True
+    return np.flatnonzero(shared)
+
+
+def _pairs(ids: Uints) -> tuple[Ints, Ints]:
+    """Where the two reports of some pairs with one id are; m reports with an id are in m − 1 pairs."""
+    order = np.argsort(ids, kind="stable")
+    again = ids[order[1:]] == ids[order[:-1]]
+    return order[:-1][again], order[1:][again]
 
 
 def _suspects(ids: Uints, key: int) -> Ints:
@@ -268,44 +276,30 @@ def _marks(bits: int) -> tuple[Bytes, np.uint64]:
     return np.zeros(1 << bits - 3, np.uint8), np.uint64(64 - bits)
 
 
-def _flags(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
-    """Which report of each id has the smallest payload; some reports of each id with several payloads."""
-    order = np.empty(ids.size, np.int32)
-    names, ends, table = _buckets(ids, key, order)
-    keep, differ = np.ones(ids.size, np.uint8), np.zeros(ids.size, np.uint8)
-    dedup.keep_one(names, order, ends, payloads, np.uint64(key), table, keep, differ)
-    return keep.view(bool), differ.view(bool)
+def _flags(ids: Uints, payloads: Bytes) -> tuple[Flags, Flags]:
+    """One report of each id, with the smallest payload, and one of each (id, payload)."""
+    before, after = _pairs(ids)
+    keep = np.ones(ids.size, bool)
+    keep[after] = False
+    different = keep.copy()
+    several = [
+        _unlike(ids, payloads, before[at : at + _AT_ONCE], after[at : at + _AT_ONCE])
+        for at in range(0, after.size, _AT_ONCE)
+    ]
+    rows = np.flatnonzero(np.isin(ids, np.concatenate(several)))
+    if rows.size:
+        # Byte strings of one length, the id first, are sorted as numpy's void is: byte by byte.
+        joined = np.empty((rows.size, 8 + payloads.shape[1]), np.uint8)
+        joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
+        joined[:, 8:] = payloads[rows]
+        _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
+        _, least = np.unique(ids[rows[first]], return_index=True)
+        keep[rows] = different[rows] = False
+        keep[rows[first[least]]] = different[rows[first]] = True
+    return keep, different
 
 
-def _different(ids: Uints, payloads: Bytes, keep: Flags, differ: Flags) -> Flags:
-    """One report of every (id, payload) that there is; ``keep`` has one of every id, ``differ`` as of
-    _kept."""
-    several = np.unique(ids[differ])
-    if not several.size:
-        return keep
-    at = np.minimum(np.searchsorted(several, ids), several.size - 1)
-    rows = np.flatnonzero(several[at] == ids)
-    # Byte strings of one length, behind their id, compare as numpy's void does: equal where all bytes are.
-    joined = np.empty((rows.size, 8 + payloads.shape[1]), np.uint8)
-    joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
-    joined[:, 8:] = payloads[rows]
-    _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
-    flags = keep.copy()
-    flags[rows] = False
-    flags[rows[first]] = True
-    return flags
-
-
-def any_repeat(ids: Uints, key: int) -> bool:
-    """Whether a report id appears twice; ``ids`` and ``key`` as of :func:`repeated`."""
-    names, ends, table = _buckets(ids, key, np.empty(0, np.int32))
-    return bool(dedup.repeats(names, ends, np.uint64(key), table))
-
-
-def _buckets(ids: Uints, key: int, order: Any) -> tuple[Uints, Ints, Ints]:
-    """Ids in buckets, their ends, a table for the largest bucket; ``order`` is written unless it is empty."""
-    bits = max(ids.size // _BUCKET, 1).bit_length() - 1
-    ends, names = np.zeros(1 << bits, np.int64), np.empty(ids.size, np.uint64)
-    dedup.into_buckets(ids, np.uint64(key), np.uint64(63 - bits), ends, names, order)
-    largest = int(np.diff(ends, prepend=0).max())
-    return names, ends, np.empty(dedup.slots(largest), np.int32)
+def _unlike(ids: Uints, payloads: Bytes, before: Ints, after: Ints) -> Uints:
+    """The ids of those of some pairs of reports with one id whose payloads differ."""
+    differ = (payloads[before] != payloads[after]).any(axis=1)
+    return np.asarray(ids[after[differ]], np.uint64)

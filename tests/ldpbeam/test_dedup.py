@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -40,21 +39,6 @@ def sorted_up_to(request: pytest.FixtureRequest) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dedup, "_SORTED", request.param)
         yield request.param
-
-
-def test_ids_are_sorted_where_they_are_few(sorted_up_to: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    marks = dedup._suspects
-
-    def suspects(ids: Uints, key: int) -> Ints:
-        asked.append(ids.size)
-        return marks(ids, key)
-
-    monkeypatch.setattr(dedup, "_suspects", suspects)
-    for size in (4096, 4097):
-        reports = [(i % (size - 1), b"ab") for i in range(size)]
-        assert keep_one_per_id([columns(reports)], 12345)[1:] == (1, 0)
-    assert asked == ([4097] if sorted_up_to else [4096, 4097])
 
 
 def columns(reports: list[Pair], width: int = 2) -> ReportColumns:
@@ -172,18 +156,6 @@ def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
     assert (duplicate, conflicting) == (1, 0)
 
 
-@settings(max_examples=40)
-@given(REPORTS, KEYS)
-def test_only_ids_with_several_payloads_differ(reports: list[Pair], key: int) -> None:
-    whole = columns(reports)
-    keep, differ = dedup._flags(whole.report_ids, whole.payloads, key)
-    several = {name for name, _ in set(reports) if len({p for n, p in reports if n == name}) > 1}
-    assert set(whole.report_ids[differ].tolist()) == several
-    assert sorted(pair for pair, stays in zip(pairs(whole), keep, strict=True) if stays) == sorted(
-        by_dictionary(reports).items()
-    )
-
-
 def test_one_id_with_many_payloads_is_not_slow() -> None:
     """What no key of a hash table helps against: 200,000 payloads under one id, each twice."""
     n = 200_000
@@ -209,19 +181,3 @@ def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair
     for name, payload in reports[:5]:
         ((shard, _),) = shard_columns(columns([(name, payload)]), bits)
         assert shard == home[name]
-
-
-@pytest.mark.parametrize("kind", ["low bits", "high bits", "steps"])
-def test_crafted_ids_are_not_slow(kind: str) -> None:
-    """200,000 ids that agree in their low or high bits take no longer than others, whatever the key."""
-    n = 200_000
-    made = {
-        "low bits": np.arange(n, dtype=np.uint64) << np.uint64(44),
-        "high bits": np.arange(n, dtype=np.uint64),
-        "steps": np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15),
-    }[kind]
-    held = ReportColumns(7, 3, made, read_only(np.zeros((n, 1), np.uint8)))
-    keep_one_per_id([columns([(1, b"ab")])], 1)
-    for key in (1, 0x9E3779B97F4A7C15, 0xDEADBEEFCAFEBABF):
-        found = quickly(partial(keep_one_per_id, [held], key), 2)
-        assert (len(found.columns), found.duplicate, found.conflicting) == (n, 0, 0)
