@@ -22,7 +22,6 @@ from typing import Literal
 
 from ldpbeam.client import Device
 from ldpbeam.client.device import Policy
-from ldpbeam.client.report_draws import DerivedDraws, StoredDraws
 from ldpbeam.client.state import pack_state
 from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.collection.collection import Collection
@@ -40,11 +39,10 @@ RUNS = 5
 HEADS = ("in memory", "in a folder", "by a clock", "state")
 
 
-def in_memory(asked: Collection, memo: str) -> tuple[Device, MemoryStorage]:
+def in_memory(asked: Collection, memo: Literal["derived", "stored"]) -> tuple[Device, MemoryStorage]:
     """A device without a disk, in either mode, and its state."""
     storage = MemoryStorage()
-    draws = DerivedDraws(asked, storage.state.secret) if memo == "derived" else StoredDraws(asked)
-    return Device(asked, storage, draws, Policy(), 0), storage
+    return Device(asked, storage, memo, Policy(), 0), storage
 
 
 def microseconds(device: Device, values: int, reports: int) -> tuple[float, float]:

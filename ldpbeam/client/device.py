@@ -45,20 +45,27 @@ class Device:
     """
 
     def __init__(
-        self, collection: Collection, storage: Storage, draws: Draws, policy: Policy, most: int
+        self,
+        collection: Collection,
+        storage: Storage,
+        memo: Literal["derived", "stored"],
+        policy: Policy,
+        most: int,
     ) -> None:
         """Not for programs: :meth:`open` and :meth:`ephemeral` put the parts together."""
         self._collection = collection
         self._storage = storage
-        self._draws = draws
         self._policy = policy
         self._outbox = Outbox(storage, most) if isinstance(storage, DeviceFolder) and most else None
         with storage.transaction() as records:
             state = records.state
             require_no_withdrawal(state)
             self._secret = state.secret
+            self._draws: Draws = (
+                DerivedDraws(collection, state.secret) if memo == "derived" else StoredDraws(collection)
+            )
             self._costs = Costs(collection, state.secret, policy.budget)
-            self._last_report = LastReport(collection, draws, state.secret)
+            self._last_report = LastReport(collection, self._draws, state.secret)
             if self._collection_state(state) is None:
                 self._add_collection(state)
                 records.save()
@@ -123,11 +130,7 @@ class Device:
             collection.slices.of_device(slice)
         folder = DeviceFolder(Path(path), None if sentinel is None else Path(sentinel))
         policy = Policy(Budget(budget, at_cap), spread, max_jump, clock, slice)
-        draws: Draws = StoredDraws(collection)
-        if memo == "derived":
-            with folder.transaction() as records:
-                draws = DerivedDraws(collection, records.state.secret)
-        return cls(collection, folder, draws, policy, outbox)
+        return cls(collection, folder, memo, policy, outbox)
 
     @classmethod
     def ephemeral(cls, collection: Collection, slice: Mapping[str, str] | None = None) -> Device:
@@ -138,7 +141,7 @@ class Device:
         """
         if slice is not None:
             collection.slices.of_device(slice)
-        return cls(collection, MemoryStorage(), StoredDraws(collection), Policy(slice=slice), 0)
+        return cls(collection, MemoryStorage(), "stored", Policy(slice=slice), 0)
 
     @property
     def outbox(self) -> Outbox:

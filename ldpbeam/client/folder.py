@@ -88,7 +88,7 @@ class FolderRecords(Records):
 _WORDS = {
     HeldError: Words(
         "E-DEVICE-BUSY",
-        f"another process has held the device's folder for {PATIENCE:.0f} seconds",
+        "another process has held the device's folder for too long",
         "End it, or ask again later.",
     ),
     DamageError: Words(
@@ -136,8 +136,6 @@ class DeviceFolder(Storage):
                     make_lasting_folder(folder)
                     make_lasting_folder(self._sentinel.parent)
                     self._newest.create(lambda rows: _put_state(rows, new_state()))
-        with self.transaction():
-            pass
 
     @contextmanager
     def transaction(self) -> Iterator[FolderRecords]:

@@ -144,6 +144,8 @@ class RowStore:
         """The open file, with errors of SQLite as those of the operating system, or as damage."""
         with self._errors():
             connection = self._sqlite.connect(self._address, timeout=_WAIT, isolation_level=None, uri=True)
+            # A flipped bit makes text of bytes: then a row is damaged, not the whole store.
+            connection.text_factory = lambda text: text.decode(errors="replace")
         try:
             with self._errors():
                 for setting in _SETTINGS:

@@ -19,6 +19,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from ldpbeam.client import Device
+from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -30,6 +31,7 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
 from tests.crash.recorder import Said, mark
 from tests.narrow import present
+from tests.rust.reporter import RustDevice, shared_reporter
 
 BUCKETS = 2048
 COLLECTION = Collection(
@@ -59,19 +61,25 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 """(value, epoch) of a first life: a new value, the same, another one, the first again."""
 
 
+def slice_of(epoch: int, step: int) -> dict[str, str]:
+    """The labels that a device says in an epoch; ``step`` is another number for each life."""
+    return dict(SLICES[(epoch + step) % len(SLICES)])
+
+
 class Living:
-    """A device of the client; ``step`` is another number for each life."""
+    """A device of the client, in Python."""
 
     def __init__(self, folder: Path, kind: str, step: int = 0) -> None:
         self._texts = kind == "strings"
-        asked, memo = (TEXTS, "stored") if self._texts else (COLLECTION, kind)
-        self._device = Device.open(asked, folder, memo=memo, outbox=4096)  # type: ignore[arg-type]
         self._step = step
+        self._device: Any = self._opened(folder, *((TEXTS, "stored") if self._texts else (COLLECTION, kind)))
+
+    def _opened(self, folder: Path, asked: Collection, memo: Any) -> Any:
+        return Device.open(asked, folder, memo=memo, outbox=4096)
 
     def report(self, value: int, epoch: int) -> bytes:
-        slice_ = SLICES[(epoch + self._step) % len(SLICES)]
         given = 4 * str(value) if self._texts else value
-        return present(self._device.report(given, epoch, slice=dict(slice_)))
+        return present(self._device.report(given, epoch, slice=slice_of(epoch, self._step)))
 
     def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox
@@ -81,6 +89,19 @@ class Living:
     def withdraw(self) -> None:
         """The person opts out."""
         self._device.withdraw()
+
+
+class LivingInRust(Living):
+    """The device of the client in Rust, in a process that all lives of this one share."""
+
+    def _opened(self, folder: Path, asked: Collection, memo: Any) -> Any:
+        return RustDevice(shared_reporter(), asked, folder, memo=memo, outbox=4096)
+
+    def waiting(self) -> dict[int, bytes]:
+        return {epoch: report for _, _, epoch, report in self._device.waiting() if report is not None}
+
+
+LIVINGS = {"python": Living, "rust": LivingInRust}
 
 
 class Record:
@@ -164,22 +185,34 @@ def _payload(message: bytes) -> bytes | None:
         return None
 
 
-# --- lives that the recorder runs, in a folder below the recorded one
+def secret_in(folder: Path) -> bytes:
+    """Of a device that another program made."""
+    with DeviceFolder(folder).transaction() as records:
+        return records.state.secret
 
 
-def first_life(folder: Path, kind: str) -> None:
+# --- lives that the recorder runs, in a folder below the recorded one, of a device in a language
+
+
+def first_life(folder: Path, kind: str, language: str = "python") -> None:
     """The plan."""
     record = Record(mark)
-    device = Living(folder / "device", kind)
+    device = LIVINGS[language](folder / "device", kind)
     for value, epoch in PLAN:
         record.ask(device, value, epoch)
         record.hand_out(device)
 
 
-def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., None] | None = mark) -> Record:
+def second_life(
+    folder: Path,
+    kind: str,
+    said: Said = (),
+    tell: Callable[..., None] | None = mark,
+    language: str = "python",
+) -> Record:
     """From the newest epoch on, with another value first: all that was seen must be seen again."""
     record = Record.of(said, tell)
-    device = Living(folder / "device", kind, step=1 + len(said))
+    device = LIVINGS[language](folder / "device", kind, step=1 + len(said))
     record.hand_out(device)
     newest = record.newest
     record.ask(device, 5, newest)
@@ -189,14 +222,14 @@ def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., No
     return record
 
 
-def refused_life(folder: Path, kind: str) -> None:
+def refused_life(folder: Path, kind: str, language: str = "python") -> None:
     """The plan, where a call may fail; the program asks again with another value, then goes on."""
     record = Record(mark)
     device = None
     for value, epoch in PLAN:
         for attempt in (value, 8):
             try:
-                device = device or Living(folder / "device", kind)
+                device = device or LIVINGS[language](folder / "device", kind)
                 record.ask(device, attempt, epoch)
                 record.hand_out(device)
                 break
@@ -204,7 +237,7 @@ def refused_life(folder: Path, kind: str) -> None:
                 mark(failed=str(error))
 
 
-def withdrawing_life(folder: Path, kind: str) -> None:
+def withdrawing_life(folder: Path, kind: str, language: str = "python") -> None:
     """The plan, then the person withdraws; what may fail is tried again once."""
     record, made = Record(mark), list[Any]()
 
@@ -214,7 +247,9 @@ def withdrawing_life(folder: Path, kind: str) -> None:
         return found
 
     secrets.token_bytes = drawn  # type: ignore[assignment]
-    steps: list[Callable[[], Any]] = [lambda: made.append(Living(folder / "device", kind))]
+    steps: list[Callable[[], Any]] = [lambda: made.append(LIVINGS[language](folder / "device", kind))]
+    if language == "rust":
+        steps.append(lambda: mark(drawn=secret_in(folder / "device").hex()))
     steps += [partial(lambda value, epoch: record.ask(made[0], value, epoch), *asked) for asked in PLAN]
     steps.append(lambda: made[0].withdraw())  # noqa: PLW0108 - there is none yet
     for step in steps:

@@ -170,6 +170,9 @@ void recorder_begin(const char *below, const char *log, long refuse, int error) 
     snprintf(log_path, sizeof log_path, "%s", log);
     setenv("RECORDER_FOLDER", folder, 1);
     setenv("RECORDER_LOG", log_path, 1);
+    char text[64];
+    snprintf(text, sizeof text, "%ld %d", refuse, error);
+    setenv("RECORDER_REFUSE", text, 1);
     refuse_at = refuse;
     refuse_error = error;
     calls = 0;
@@ -182,9 +185,13 @@ void recorder_mark(const char *text) {
     end(log);
 }
 
+/* A program that this one starts is recorded too; its calls are counted by themselves. */
 __attribute__((constructor)) static void inherit(void) {
-    const char *below = getenv("RECORDER_FOLDER"), *log = getenv("RECORDER_LOG");
-    if (below && log) recorder_begin(below, log, -1, 0);
+    const char *below = getenv("RECORDER_FOLDER"), *log = getenv("RECORDER_LOG"), *text = getenv("RECORDER_REFUSE");
+    long refuse = -1;
+    int error = 0;
+    if (text) sscanf(text, "%ld %d", &refuse, &error);
+    if (below && log) recorder_begin(below, log, refuse, error);
 }
 
 /* --- opening */

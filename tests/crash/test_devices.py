@@ -43,10 +43,10 @@ def fresh(home: Path) -> Path:
     return restore({}, home / "recorded")
 
 
-def complaints_after(loss: Loss, home: Path, kind: str) -> list[str]:
+def complaints_after(loss: Loss, home: Path, kind: str, language: str = "python") -> list[str]:
     """What is wrong in the life that follows a loss of power; the code of an error that ends it."""
     try:
-        return second_life(restore(loss.state, home / "left"), kind, loss.said, None).complaints()
+        return second_life(restore(loss.state, home / "left"), kind, loss.said, None, language).complaints()
     except DeviceError as error:
         return [error.code]
 
@@ -116,11 +116,17 @@ refusing = pytest.mark.parametrize(
 
 
 def refusals(
-    recorder: Recorder, home: Path, life: Callable[..., None], memo: str, error: int, step: int
+    recorder: Recorder,
+    home: Path,
+    life: Callable[..., None],
+    memo: str,
+    error: int,
+    step: int,
+    language: str = "python",
 ) -> Iterator[Log]:
     """A life for each of its calls, or one in so many, which fails."""
     for call in range(0, 1000, step):
-        log = recorder.run(life, fresh(home), kind=memo, refuse=(call, error))
+        log = recorder.run(life, fresh(home), kind=memo, language=language, refuse=(call, error))
         if not log.count(Kind.REFUSED):
             return
         yield log

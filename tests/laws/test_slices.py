@@ -40,7 +40,8 @@ def law_of(asked: Collection, values: tuple[int, ...], said: list[Any]) -> Law:
         draws._derivation = ideal  # type: ignore[assignment]
         once: Any = DerivedRandomness(ideal, Purpose.ONCE, 0, 0)  # type: ignore[arg-type]
         draws._memo = asked.protocol.device.new_memo(once)
-        device, sent = Device(asked, MemoryStorage(), draws, Policy(), 0), []
+        device, sent = Device(asked, MemoryStorage(), "derived", Policy(), 0), []
+        device._draws = draws
         for epoch, (value, slice_) in enumerate(zip(values, said, strict=True)):
             report = parsed(device.report(value, epoch, slice=slice_))
             assert report.digest == asked.slice_digest(asked.slices.of_device(slice_))

@@ -1,13 +1,13 @@
-"""Devices in Rust: a process of ``examples/reporter.rs`` for each, asked as a device in Python is."""
+"""Devices in Rust: ``examples/reporter.rs`` in a process of its own, asked as a device in Python is."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition_text
@@ -16,53 +16,77 @@ from ldpbeam.errors import DeviceError
 from tests.rust.programs import program
 
 
-class RustDevice:
-    """As :class:`ldpbeam.client.Device`; its clock shows what :attr:`now` is at each call."""
+def request(call: str, **given: Any) -> str:
+    """A line for the reporter."""
+    return json.dumps([call, given]) + "\n"
 
-    def __init__(
-        self, collection: Collection, folder: Path | None, *, now: float = 0.0, **options: Any
-    ) -> None:
+
+def opening(collection: Collection, folder: Path | None, **options: Any) -> dict[str, Any]:
+    """Arguments of ``open``."""
+    paths = {"folder": folder, "sentinel": options.pop("sentinel", None)}
+    text = device_definition_text(collection)
+    return {"definition": text, **{name: str(path) for name, path in paths.items() if path}, **options}
+
+
+class Reporter:
+    """A process that has one device open at a time."""
+
+    def __init__(self) -> None:
         self.process = subprocess.Popen(
             [program("reporter")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
-        self.now = now
-        sentinel = options.pop("sentinel", None)
-        where = {name: str(path) for name, path in (("folder", folder), ("sentinel", sentinel)) if path}
-        try:
-            self._ask("open", definition=device_definition_text(collection), **where, **options)
-        except DeviceError:
-            self.close()
-            raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: type | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self.close()
+    def ask(self, call: str, **given: Any) -> Any:
+        """The answer, or the DeviceError that it is."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(request(call, **given))
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            error = DeviceError(answer["error"], answer["text"])
+            raise error
+        return answer["ok"]
 
     def close(self) -> None:
-        """End the process; the state lasts."""
+        """End the process; states last."""
         self.process.communicate()
 
+
+class RustDevice:
+    """As :class:`ldpbeam.client.Device`, with the time that the clock shows for an argument."""
+
+    def __init__(
+        self, reporter: Reporter, collection: Collection, folder: Path | None, **options: Any
+    ) -> None:
+        self._ask = reporter.ask
+        self._ask("open", **opening(collection, folder, **options))
+
     def report(
-        self, value: Any, epoch: int | None = None, *, slice: Mapping[str, str] | None = None
+        self,
+        value: Any,
+        epoch: int | None = None,
+        *,
+        slice: Mapping[str, str] | None = None,
+        clock: float | None = None,
     ) -> bytes | None:
-        """A report, as :meth:`ldpbeam.client.Device.report` has it."""
-        report = self._ask("report", value=_json(value), epoch=epoch, slice=slice)
+        """A report, or nothing to send."""
+        report = self._ask("report", value=_json(value), epoch=epoch, slice=slice, clock=clock)
         return None if report is None else bytes.fromhex(report)
 
-    def waiting(self) -> list[tuple[int, str, int, bytes]]:
+    def waiting(self) -> list[tuple[int, str, int, bytes | None]]:
         """When each report is due, its digest, epoch and bytes."""
-        return [(due, digest, epoch, bytes.fromhex(one)) for due, digest, epoch, one in self._ask("waiting")]
+        found = self._ask("waiting")
+        return [(due, digest, epoch, one and bytes.fromhex(one)) for due, digest, epoch, one in found]
 
     def acknowledge(self, *epochs: int) -> None:
         """Forget the reports of epochs."""
         self._ask("acknowledge", epochs=epochs)
 
-    def dropped(self) -> tuple[int, int]:
+    def dropped(self) -> list[int]:
         """Reports that were never sent: too many, damaged."""
-        full, damaged = self._ask("dropped")
-        return full, damaged
+        found: list[int] = self._ask("dropped")
+        return found
 
     def spent(self) -> Any:
         """Collections, the sum of their ε, and the budget."""
@@ -72,18 +96,14 @@ class RustDevice:
         """The person opts out."""
         self._ask("withdraw")
 
-    def _ask(self, call: str, **given: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([call, {"clock": self.now, **given}]) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        if "error" in answer:
-            raise DeviceError(answer["error"], answer["text"])
-        return answer["ok"]
-
 
 def _json(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [*map(_json, value)]
     return {"index": value.index} if isinstance(value, Index) else value
+
+
+@cache
+def shared_reporter() -> Reporter:
+    """One for all devices of this process; it ends with it."""
+    return Reporter()

@@ -10,7 +10,6 @@ import pytest
 
 from ldpbeam.client import Device, reported_epochs
 from ldpbeam.client.device import Policy
-from ldpbeam.client.report_draws import StoredDraws
 from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.errors import DeviceError
 from ldpbeam.wire import device_state_pb2
@@ -22,7 +21,7 @@ HOUR, DAY = 3600, 86400
 
 def in_memory(asked: Any, clock: Any, max_jump: float) -> Device:
     """A device with clock and guard whose state is no file: a thousand reports take no time."""
-    return Device(asked, MemoryStorage(), StoredDraws(asked), Policy(max_jump=max_jump, clock=clock), 0)
+    return Device(asked, MemoryStorage(), "stored", Policy(max_jump=max_jump, clock=clock), 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -166,6 +166,7 @@ def test_the_journal_of_a_store_that_is_gone_is_not_played_back(tmp_path: Path) 
     ("statement", "given", "sound", "lost"),
     [
         ("UPDATE rows SET content = 'text' WHERE key = ?", (2,), {1, 3}, 1),
+        ("UPDATE rows SET content = CAST(x'ff' AS TEXT) WHERE key = ?", (2,), {1, 3}, 1),
         ("UPDATE rows SET digest = NULL WHERE key = ?", (2,), {1, 3}, 1),
         ("UPDATE rows SET key = key + 100 WHERE key = ?", (2,), {1, 3}, 1),
         ("DELETE FROM rows WHERE key >= ?", (0,), set(), 3),
