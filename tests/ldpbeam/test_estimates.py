@@ -170,18 +170,6 @@ def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None
     assert np.isfinite(found.std_error).all()
 
 
-@given(st.integers(0, 500), st.integers(1, 500))
-def test_estimates_are_the_formula(count: int, n: int) -> None:
-    from fractions import Fraction
-
-    probabilities = built("l_osue", 8).estimator.support
-    count = min(count, n)
-    exact = (Fraction(count, n) - probabilities.other) / probabilities.gap
-    found = estimate(np.array([count, 0]), n, probabilities)
-    assert found.frequency[0] == pytest.approx(float(exact), rel=1e-12, abs=1e-12)
-    assert found.std_error[0] == pytest.approx(float(np.sqrt(variance(found.frequency, n, probabilities))[0]))
-
-
 @pytest.mark.parametrize("name", ["grr", "l_grr", "l_osue", "oue", "loloha"])
 @pytest.mark.parametrize("n", [1, 10, 60])
 def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
