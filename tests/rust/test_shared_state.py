@@ -261,6 +261,25 @@ def test_a_device_reports_the_epochs_of_the_case(
             assert sorted(epoch for due, _, epoch, _ in device.waiting() if due <= now) == step["due"]
 
 
+def test_beyond_128_marks_inputs_count_as_new_up_to_as_many_as_there_are(
+    reporter: Reporter, home: Path
+) -> None:
+    asked = unary(200)
+    PythonDevice(asked, home / "python")
+    with DeviceFolder(home / "python").transaction() as records:
+        (entry,) = records.state.collections
+        entry.inputs = b"".join(number.to_bytes(8, "big") for number in range(127))
+        entry.levels.add(epsilon=2.0, times=197)
+        records.save()
+    shutil.copytree(home / "python", home / "rust")
+    for device in (PythonDevice(asked, home / "python"), RustDevice(reporter, asked, home / "rust")):
+        for epoch in range(6):
+            device.report(Index(epoch % 2), epoch, clock=0.0)
+        ((entry,), _, _) = device.spent()
+        assert entry[3] == 200
+    assert content(home / "rust") == content(home / "python")
+
+
 # --- what stops a device
 
 
