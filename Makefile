@@ -15,7 +15,7 @@ OPTIONS ?=
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 8)))
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := $(PYTEST) -n $(JOBS) --dist worksteal
-ENGINES := browser or javascript or rust or pubsub or flink or prism
+ENGINES := browser or javascript or rust or kotlin or pubsub or flink or prism
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -69,7 +69,7 @@ package: $(STAMP) .venv-package/.installed ## build wheel and sdist into dist/, 
 # Not with --quiet, which also keeps warnings from being counted.
 docs: $(STAMP) .venv-docs/.installed ## every command of every page, and the site (site/index.html)
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --clean
-	@$(PARALLEL) -m "not notebooks" tests/docs
+	@$(PARALLEL) -m "not (notebooks or kotlin)" tests/docs
 
 notebooks: $(STAMP) .venv-notebooks/.installed
 	@$(PYTEST) -m notebooks tests/docs/test_notebooks.py
@@ -97,6 +97,16 @@ rust: $(STAMP) cargo ## the Rust device (Rust 1.89 or newer)
 	cd clients/rust && cargo fmt --check && cargo clippy --locked --quiet -- -D warnings && \
 	  cargo clippy --locked --quiet --all-targets --all-features -- -D warnings && cargo test --locked --quiet --all-features
 	@$(PARALLEL) -m rust tests/rust
+
+# Bindings are read from a library with its symbols, which no release has.
+kotlin: $(STAMP) java cargo ## the Kotlin device (cargo, Maven), its page and what it costs
+	cd clients/rust && cargo build --locked --release -p ldpbeam-device-ffi
+	cd clients/rust && cargo build --locked -p ldpbeam-device-ffi --features bindgen && \
+	  target/debug/uniffi-bindgen target/debug/libldpbeam_device_ffi.so ../kotlin/target/bindings
+	install -D clients/rust/target/release/libldpbeam_device_ffi.so \
+	  clients/kotlin/target/native/linux-$$(uname -m | tr _ -)/libldpbeam_device_ffi.so
+	cd clients/kotlin && mvn -B -ntp install
+	@$(PYTEST) -m kotlin tests/docs/test_commands.py
 
 browser: $(STAMP) chromium js-build axe ## pages in Chromium
 	@$(PARALLEL) -m browser tests/browser

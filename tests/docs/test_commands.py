@@ -26,6 +26,7 @@ from tests.conftest import REPOSITORY
 from tests.waiting import PATIENCE
 
 README = REPOSITORY / "README.md"
+MARKS = {README: [], REPOSITORY / "docs" / "phones.md": [pytest.mark.kotlin]}
 PAGES = sorted([README, REPOSITORY / "DESCRIPTION.md", *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"#\s*exit code (\d+)\s*$")
@@ -174,7 +175,7 @@ WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
         pytest.param(
             page,
             id=str(page.relative_to(REPOSITORY)),
-            marks=() if page == README else pytest.mark.thorough,
+            marks=MARKS.get(page, [pytest.mark.thorough]),
         )
         for page in WITH_BLOCKS
     ],
@@ -184,7 +185,7 @@ def test_the_blocks_of_a_page_do_what_it_says(
     page: Path,
     checkout: Path,
     environment: dict[str, str],
-    demonstration: tuple[Path, str],
+    request: pytest.FixtureRequest,
 ) -> None:
     # README's commands are a newcomer's: each is a process, as for them.
     does = runs if page == README else answers
@@ -204,7 +205,7 @@ def test_the_blocks_of_a_page_do_what_it_says(
             if command == "make test":
                 printed = block.shown or ""  # it must not start itself
             elif command in {"make demo", DEMO}:
-                folder, printed = demonstration
+                folder, printed = request.getfixturevalue("demonstration")
                 if not (checkout / folder.name).exists():
                     shutil.copytree(folder, checkout / folder.name)
             elif command.startswith("make reproduce "):
