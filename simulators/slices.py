@@ -17,17 +17,7 @@ if TYPE_CHECKING:
 
 
 def digests_said(collection: Collection, given: Labels, reports: Flags) -> Uints | None:
-    """The digests of the devices that report, uint64, in their order; None for a collection without slices.
-
-    Args:
-        collection: of the devices.
-        given: as :meth:`ldpbeam.simulators.fleet.Fleet.report` takes it.
-        reports: bool (devices,).
-
-    Raises:
-        ValueError: there is not one label for each device.
-        DeviceError: a label is none of the collection's, or a dimension is missing.
-    """
+    """The digests of the devices that report, uint64, in their order; None for a collection without slices."""
     if isinstance(given, np.ndarray):
         digests = np.asarray(given, np.uint64)
         if not collection.slices or digests.shape != reports.shape:

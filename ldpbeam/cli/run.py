@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from ldpbeam.text import clean
 from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
-    from ldpbeam.accounting import Account
     from ldpbeam.collection.collection import Collection
     from ldpbeam.engine.status import Status
     from ldpbeam.job.inputs import Inputs
@@ -125,7 +124,6 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     from ldpbeam.job.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs
     from ldpbeam.pipelines.beam_job import beam_options, dry_run
     from ldpbeam.pipelines.submit import build, submit
-    from ldpbeam.records.run_record import record_before
 
     inputs = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
     bits = 0 if values["runner"] == "FnApiRunner" else CLUSTER_SHARD_BITS
@@ -139,8 +137,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
         beam_options(config)  # refuses options that nobody knows, before anything is touched
         lines = mode() is Mode.JSON
         reads = "the folder" if config.input.watch else "Pub/Sub"
-        shown = StreamLines(record_before(output))
-        record = run_local(config, _json_line if lines else partial(_line, shown, source=reads))
+        record = run_local(config, _json_line if lines else partial(_line, source=reads))
         if lines:
             total = record.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
@@ -184,10 +181,12 @@ def _named(job: Mapping[str, str]) -> str:
     return f"{what} on {job.get('cluster') or job['runner']}"
 
 
-def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
-    """For people: what has changed of the accounting, and what keeps results from coming."""
+def _line(event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
+    """For people: the accounting so far, and what keeps results from coming."""
+    from ldpbeam.collection.epochs import instant
+
     if event == "published":
-        say(*lines.changed(record))
+        say(f"{instant(int(time.time()))} {record.accounting.total.identity}")
     else:
         text = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
         click.echo(f"ldpbeam: {text}", err=True)
@@ -203,47 +202,6 @@ _EVENTS = {
     "clock": "the clock of this machine is {ahead:+.0f} s away from what messages and its steady clock say; "
     "no epoch closes because of it. [W-STREAM-CLOCK]",
 }
-
-
-# --- what a stream prints for people: a line for every epoch that has changed, with the time
-
-_Key = tuple[str, int | None]
-
-
-class StreamLines:
-    def __init__(self, before: RunRecord | None) -> None:
-        self._held = {} if before is None else {key: account for key, _, account in _accounts(before)}
-
-    def changed(self, record: RunRecord) -> Iterator[str]:
-        """A line per epoch whose account has changed: what changed of it, and by how much."""
-        from ldpbeam.accounting import Account
-        from ldpbeam.collection.epochs import instant
-
-        now = instant(int(time.time()))
-        there: dict[_Key, Account] = {}
-        for key, name, account in _accounts(record):
-            there[key] = account.copy()
-            parts = list(_differences(self._held.get(key, Account()), account))
-            if parts:
-                yield f"{now} {name}: {', '.join(parts)}"
-        self._held = there
-
-
-def _accounts(record: RunRecord) -> Iterator[tuple[_Key, str, Account]]:
-    for epoch in record.accounting.epochs:
-        begins = "" if epoch.epoch_start is None else f" ({epoch.epoch_start})"
-        yield (epoch.digest, epoch.epoch), f"{epoch.collection} epoch {epoch.epoch}{begins}", epoch.account
-    yield ("", None), "records of no epoch", record.accounting.unattributed
-
-
-def _differences(before: Account, after: Account) -> Iterator[str]:
-    names = ("read", "counted", "late", "duplicate")
-    numbers = [(name, getattr(before, name), getattr(after, name)) for name in names]
-    reasons = sorted({*before.rejected, *after.rejected})
-    numbers += [(f"rejected as {one}", before.rejected[one], after.rejected[one]) for one in reasons]
-    for name, old, new in numbers:
-        if old != new:
-            yield f"{name} {new:,} ({new - old:+,})" if old else f"{name} {new:,}"
 
 
 def _print_summary(record: RunRecord, output: str) -> None:

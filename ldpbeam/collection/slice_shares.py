@@ -12,13 +12,7 @@ _ROUNDED = 1e-9
 
 @dataclass(frozen=True)
 class SliceShares:
-    """Shares of the labels of one dimension.
-
-    Attributes:
-        name: of the dimension.
-        labels: in the order of the shares; empty where only shares are known.
-        shares: above 0; they add up to 1.
-    """
+    """Shares of the labels of one dimension."""
 
     name: str
     labels: tuple[str, ...]
@@ -26,11 +20,7 @@ class SliceShares:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of a text such as ``country=DE:50%,FR:30%,other:20%``, or without labels ``country=50%,30%,20%``.
-
-        Raises:
-            ValueError: the text is none of these.
-        """
+        """Of a text such as ``country=DE:50%,FR:50%``, or without labels ``country=50%,50%``."""
         name, equals, rest = text.partition("=")
         parts = [one.rpartition(":") for one in rest.split(",")]
         labels = tuple(label.strip() for label, colon, _ in parts if colon)
@@ -48,11 +38,7 @@ class SliceShares:
         return cls(name, labels, shares)
 
     def of(self, dimension: Dimension) -> tuple[float, ...]:
-        """The shares of a collection's labels, in their order.
-
-        Raises:
-            ValueError: these are shares of other labels, or of another number of labels.
-        """
+        """The shares of a collection's labels, in their order."""
         if self.labels and set(self.labels) != set(dimension.labels):
             raise ValueError(
                 f"the shares of {self.name} are not of its labels: {', '.join(dimension.labels)}"

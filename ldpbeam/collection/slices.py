@@ -67,11 +67,7 @@ class Slices:
         return bool(self.dimensions)
 
     def require_sound(self, cells: int) -> None:
-        """Raise CollectionError for names or labels that cannot be told apart, or too many combinations.
-
-        Args:
-            cells: of the table of one combination.
-        """
+        """Raise CollectionError for names or labels that cannot be told apart, or too many combinations."""
         for dimension in self.dimensions:
             dimension.require_sound()
         names = [dimension.name.casefold() for dimension in self.dimensions]
@@ -125,11 +121,7 @@ class Slices:
         return tuple(product(*each))
 
     def of_device(self, given: Mapping[str, str] | None) -> Slice:
-        """The slice of a device that says these labels; empty for a collection without slices.
-
-        Raises:
-            DeviceError: a dimension is missing or unknown, or a closed one does not list the label.
-        """
+        """The slice of a device that says these labels; empty for a collection without slices."""
         names = [dimension.name for dimension in self.dimensions]
         said: object = {} if given is None else given
         if not names and said != {}:
@@ -147,11 +139,7 @@ class Slices:
         return tuple((one.name, _listed(one, said[one.name])) for one in self.dimensions)
 
     def chosen(self, given: Mapping[str, str]) -> Slice:
-        """The slice of some dimensions' labels, in the order of the dimensions.
-
-        Raises:
-            ValueError: it is none that results have.
-        """
+        """The slice of some dimensions' labels, in the order of the dimensions."""
         slice_ = tuple((one.name, given[one.name]) for one in self.dimensions if one.name in given)
         if len(slice_) != len(given) or slice_ not in self.published:
             some = ", ".join(f"{one.name}={'|'.join(one.labels[:8])}" for one in self.dimensions)
@@ -172,12 +160,7 @@ def _listed(dimension: Dimension, label: object) -> str:
 
 
 def slice_digest(full_digest: bytes, slice_: Slice) -> int:
-    """What reports of a slice carry: a function of the collection and the labels, not of their places.
-
-    Args:
-        full_digest: of the collection, 32 bytes.
-        slice_: labels; of the whole, the collection's own digest.
-    """
+    """What reports of a slice carry: a function of the collection and the labels, not of their places."""
     if not slice_:
         return int.from_bytes(full_digest[:8], "little")
     hashed = sha256(_LABEL + full_digest)
@@ -193,11 +176,7 @@ def slice_text(slice_: Slice) -> str:
 
 
 def parse_slice(texts: Iterable[str]) -> dict[str, str]:
-    """Labels by dimension of texts such as ``channel=beta``.
-
-    Raises:
-        ValueError: a text has no ``=``, or names a dimension twice.
-    """
+    """Labels by dimension of texts such as ``channel=beta``."""
     labels: dict[str, str] = {}
     for text in texts:
         name, equals, label = text.partition("=")

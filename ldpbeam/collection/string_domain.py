@@ -54,11 +54,7 @@ class StringDomain(Domain):
         return False
 
     def fingerprints_of(self, given: Any) -> tuple[int, ...]:
-        """The value of a device that holds a text.
-
-        Raises:
-            ValueError: it is no text.
-        """
+        """The value of a device that holds a text."""
         if not isinstance(given, str):
             raise ValueError("no text, where the domain has strings")
         return self.strings.fingerprints(given)

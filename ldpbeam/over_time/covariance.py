@@ -45,11 +45,7 @@ class DrawnAnew:
             raise ValueError(f"needs 0 <= least <= most <= 1, not {self.least} and {self.most}")
 
     def unchanged(self, epochs: Ints) -> tuple[Floats, Floats]:
-        """The least and the largest share of the devices that draw no other value in so many epochs.
-
-        Args:
-            epochs: numbers of epochs, of any shape; that of both results.
-        """
+        """The least and the largest share of the devices that draw no other value in so many epochs."""
         least, most = (1 - np.float64(rate) for rate in (self.most, self.least))
         return np.asarray(least**epochs, np.float64), np.asarray(most**epochs, np.float64)
 
@@ -314,12 +310,7 @@ class SlottedErrors(MemoErrors):
 
 
 def errors_of(collection: Collection, *, sampled: bool = False) -> tuple[MemoErrors | None, ...]:
-    """Of each attribute of a collection, in their order; None where errors of epochs are independent.
-
-    Args:
-        collection: of the results.
-        sampled: whether the devices are a sample, whose values are a matter of chance too.
-    """
+    """Of each attribute of a collection, in their order; None where errors of epochs are independent."""
     life = collection.participation
     estimators = [one.of_sample if sampled else one for one in collection.estimators]
     if life is None:

@@ -48,13 +48,7 @@ class EpochCounts:
 def fit_period(
     estimator: PartEstimator, epochs: Sequence[Ints], weight: Weight = "epochs"
 ) -> CumulativeCurve:
-    """The mean of the curves of some epochs.
-
-    Args:
-        estimator: of the attribute.
-        epochs: counts of each epoch, as its accumulator has them; every one has reports.
-        weight: what weighs the same, each epoch, however many reports it has, or each report.
-    """
+    """The mean of the curves of some epochs."""
     reports = [int(counts.sum()) for counts in epochs]
     if weight == "reports":
         factors = [1.0] * len(reports)

@@ -77,12 +77,7 @@ class ResultsFolder:
 
     @classmethod
     def of(cls, folder: Path, slice_: Mapping[str, str] | None = None) -> ResultsFolder:
-        """Look into every file.
-
-        Args:
-            folder: of results.
-            slice_: labels by dimension, where the results of a slice are wanted; none for the whole.
-        """
+        """Look into every file."""
         import pyarrow as pa
 
         parts: dict[tuple[HistoryKey, int], Part] = {}

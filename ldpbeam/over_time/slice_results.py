@@ -29,11 +29,7 @@ def table_folder(folder: Path, name: str, slice_: _Chosen) -> Path:
 
 
 def slice_files(folder: Path) -> list[Path]:
-    """The files of ``slices/``.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The files of ``slices/``."""
     paths = sorted(path for path in (folder / SLICES).glob("*.parquet") if path.name[0] != ".")
     if not paths:
         raise UsageError(
@@ -45,11 +41,7 @@ def slice_files(folder: Path) -> list[Path]:
 
 
 def opened(path: Path, slice_: _Chosen) -> pq.ParquetFile:
-    """A published table, or the rows of a slice in it as a table by themselves.
-
-    Raises:
-        ArrowException, OSError: it is damaged.
-    """
+    """A published table, or the rows of a slice in it as a table by themselves."""
     file = published_table(path)
     if not slice_:
         return file
@@ -62,11 +54,7 @@ def opened(path: Path, slice_: _Chosen) -> pq.ParquetFile:
 
 
 def labels_in(folder: Path, dimension: str, others: _Chosen) -> tuple[str, ...]:
-    """The labels of a dimension, each of which has results together with those of other dimensions.
-
-    Raises:
-        UsageError: results have no such slices.
-    """
+    """The labels of a dimension, each of which has results together with those of other dimensions."""
     if dimension in others:
         raise option_error(
             f"--by-slice is for another dimension than {dimension}, which --slice names",

@@ -109,11 +109,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class FrequencyNeeds(Needs):
-    """Frequencies of all values.
-
-    Attributes:
-        frequencies: of the values, where they are known; they add up to 1.
-    """
+    """Frequencies of all values."""
 
     RESULT = Result.FREQUENCIES
 

@@ -96,11 +96,7 @@ class Plan:
 
 
 def make_plan(needs: Needs) -> Plan:
-    """Look at everything, and recommend.
-
-    Raises:
-        UsageError: the needs contradict each other.
-    """
+    """Look at everything, and recommend."""
     if needs.limited:
         return _planned(needs, chosen_level=False)
     if needs.target is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from math import ceil, expm1
 from typing import Any
@@ -167,43 +168,33 @@ def _few(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Paramet
     for most, _ in _memoised(kind, free):
         if most.calibration is not Parameters.calibration or (most.g or 0) > _FEW_SYMBOLS:
             continue
-        search = _Search(kind, most, needs.values, limit)
         for reports in range(2, min(EXACT_REPORTS, needs.epochs - 1) + 1):
-            if search.keeps(1.0, reports):
+            keeps = partial(_keeps, kind, needs.values, limit, reports=reports)
+            if keeps(most):
                 yield most, reports
                 continue
             # A protocol of one round with the same encoding spends so much in each of as many reports.
             share = limit / reports / (most.epsilon_first or most.epsilon_longitudinal or limit)
             if share >= 1:
                 continue
-            if needs.lifetime is None or not search.keeps(share, reports):
+            if needs.lifetime is None or not keeps(_scaled(most, share)):
                 break
-            yield search.largest(share, reports), reports
+            low, high = share, 1.0
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                low, high = (middle, high) if keeps(_scaled(most, middle)) else (low, middle)
+            yield _scaled(most, low), reports
 
 
-@dataclass(frozen=True)
-class _Search:
-    """For the largest levels, in the proportion of ``most``, with which few reports keep a lifetime ε."""
-
-    kind: type[LocalProtocol[Any]]
-    most: Parameters
-    values: int
-    lifetime: float
-
-    def keeps(self, part: float, reports: int) -> bool:
-        try:
-            built = self.kind.from_parameters(self.values, _scaled(self.most, part))
-        except CollectionError:
-            return False
-        return Promise.of_protocol(built, reports).any_loss <= self.lifetime
-
-    def largest(self, low: float, reports: int) -> Parameters:
-        """Between a part that does and the whole, which does not."""
-        high = 1.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.keeps(middle, reports) else (low, middle)
-        return _scaled(self.most, low)
+def _keeps(
+    kind: type[LocalProtocol[Any]], values: int, lifetime: float, parameters: Parameters, reports: int
+) -> bool:
+    """Whether so many reports keep a lifetime ε, whatever changes."""
+    try:
+        built = kind.from_parameters(values, parameters)
+    except CollectionError:
+        return False
+    return Promise.of_protocol(built, reports).any_loss <= lifetime
 
 
 def _scaled(parameters: Parameters, part: float) -> Parameters:

@@ -51,12 +51,7 @@ class SliceError:
 
 @dataclass(frozen=True)
 class Difference:
-    """The least difference that is found between the smallest and the largest label of a dimension.
-
-    Attributes:
-        epochs: that each label's mean is over.
-        devices_needed: of all slices together, for the difference that is wanted.
-    """
+    """The least difference that is found between the smallest and the largest label of a dimension."""
 
     dimension: str
     epochs: int
@@ -66,14 +61,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """What a row of a plan tells of slices.
-
-    Attributes:
-        smallest: the combination of the smallest labels.
-        largest: the largest label of all dimensions.
-        differences: for each dimension in one epoch, and of means over 7 and 30.
-        wanted: a difference in the unit of the needs.
-    """
+    """What a row of a plan tells of slices."""
 
     row: Row
     needs: Needs

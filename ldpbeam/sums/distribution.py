@@ -174,10 +174,7 @@ def answers_of_distribution(
     counts: EpochCounts,
     periods: Periods | None = None,
 ) -> Iterator[pa.Table]:
-    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`.
-
-    ``epochs`` are the rows of each epoch of the history.
-    """
+    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`."""
     import pyarrow as pa
 
     domain, curves = dict(collection.histograms)[history.key.attribute], map(Curve.of, epochs)
@@ -217,15 +214,7 @@ def require_no_rate(rate: DrawnAnew | None) -> None:
 
 
 def read_summaries(folder: Path, slice_: Mapping[str, str]) -> pa.Table:
-    """What ``summaries/`` of a run holds: mean and quantiles of the newest revision of every epoch.
-
-    Args:
-        folder: of results.
-        slice_: labels by dimension, of a slice; none for the whole.
-
-    Raises:
-        UsageError: there are none, or damaged ones.
-    """
+    """What ``summaries/`` of a run holds: mean and quantiles of the newest revision of every epoch."""
     import pyarrow as pa
 
     place = table_folder(folder, "summaries", slice_)
@@ -243,11 +232,7 @@ def read_summaries(folder: Path, slice_: Mapping[str, str]) -> pa.Table:
 
 
 def read_counts(folder: Path, slice_: Mapping[str, str]) -> pa.Table:
-    """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing.
-
-    Args:
-        folder, slice_: as of :func:`read_summaries`.
-    """
+    """What ``counts/`` of a run holds of the newest revision of each epoch; no row for nothing."""
     import pyarrow as pa
 
     place = table_folder(folder, "counts", slice_)

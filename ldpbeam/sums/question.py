@@ -15,12 +15,7 @@ from ldpbeam.sums.quantity import Sums, cumulative, of_groups, of_mean
 class Question(ABC):
     @abstractmethod
     def sums(self, domain: Domain) -> Sums:
-        """The weights of the values.
-
-        Raises:
-            UsageError: it cannot be asked of this domain.
-            ValueError: groups that are none.
-        """
+        """The weights of the values."""
 
 
 @dataclass(frozen=True, eq=False)

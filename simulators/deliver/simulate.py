@@ -248,13 +248,7 @@ def _truths(
     values: NDArray[np.int32],
     places: NDArray[np.int64],
 ) -> Iterator[pa.Table]:
-    """The truth of the whole, and of each slice of a result; a dimension that is summed over is null.
-
-    Args:
-        collection: what the devices reported for.
-        about: the epoch, the attribute, and the names of its values.
-        values, places: of the devices: what they hold, and which combination they say.
-    """
+    """The truth of the whole, and of each slice of a result; a dimension that is summed over is null."""
     size, there = len(about[2]), values != ABSENT
     combinations = max(1, len(collection.slices.combinations))
     cells = places[there] * size + values[there]

@@ -11,47 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..random_words import RandomWords
+from .panel import Panel
 from .request import INDEX, Population, Request
 from .tables import column_names, encode, in_header, note_absent, read_columns
 
 
 @dataclass(frozen=True, eq=False)
-class _Column:
-    """One value per device, the same in every epoch, or dealt anew in every epoch."""
+class _Dealt:
+    """The values of a column, dealt anew in every epoch."""
 
     devices: int
     epochs: int
     domain_size: int
     labels: tuple[str, ...] | None
     column: NDArray[np.int32]
-    permute: RandomWords | None
+    random_words: RandomWords
 
     def values(self) -> Iterator[NDArray[np.int32]]:
         for epoch in range(self.epochs):
-            if self.permute is None:
-                yield self.column.copy()
-            else:
-                yield self.permute.generator("population", epoch).permutation(self.column)
-
-
-@dataclass(frozen=True, eq=False)
-class _ColumnPopulation:
-    domain_size: int
-    labels: tuple[str, ...] | None
-    table: NDArray[np.int32]
-    """Shape (epochs, devices), so that an epoch lies in one piece."""
-
-    @property
-    def devices(self) -> int:
-        return len(self.table[0])
-
-    @property
-    def epochs(self) -> int:
-        return len(self.table)
-
-    def values(self) -> Iterator[NDArray[np.int32]]:
-        for row in self.table:
-            yield row.copy()
+            yield self.random_words.generator("population", epoch).permutation(self.column)
 
 
 def csv(request: Request) -> Population:
@@ -86,14 +64,10 @@ def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
     devices = request.at_most("devices", request.devices, values.size)
-    return _Column(
-        devices,
-        request.needed("epochs", request.epochs),
-        request.domain.size,
-        labels,
-        values[:devices],
-        request.random_words if permute else None,
-    )
+    epochs, size, held = request.needed("epochs", request.epochs), request.domain.size, values[:devices]
+    if permute:
+        return _Dealt(devices, epochs, size, labels, held, request.random_words)
+    return Panel(0, epochs, size, labels, held[None], dict.fromkeys(range(epochs), 0))
 
 
 def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Population:
@@ -105,7 +79,7 @@ def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Popu
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
         row[:] = column[:devices]
-    return _ColumnPopulation(request.domain.size, labels, table)
+    return Panel(0, epochs, request.domain.size, labels, table, {epoch: epoch for epoch in range(epochs)})
 
 
 def _between(request: Request, part: str, names: list[str]) -> list[str]:

@@ -66,13 +66,7 @@ def arranged(
     encoded: NDArray[np.int32],
     labels: tuple[str, ...] | None,
 ) -> Panel:
-    """The rows of a file by epoch and device.
-
-    Args:
-        request, path: which population, of which file.
-        columns: of devices, epochs and values.
-        encoded, labels: the values, and their names.
-    """
+    """The rows of a file by epoch and device."""
     device, epoch, value = columns
     index = _epoch_indices(request, path, epoch)
     there = sorted(set(index))

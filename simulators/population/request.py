@@ -50,12 +50,7 @@ class Population(Protocol):
         """A name per value when the domain or data gives them; '' for values the data lacks."""
 
     def values(self) -> Iterator[NDArray[np.int32]]:
-        """The epochs in order, the same ones at every call.
-
-        Yields:
-            Array of shape (devices,), int32, owned by the caller: each device's value in
-            ``[0, domain_size)``, or -1 (``ABSENT``) when it takes no part in the epoch.
-        """
+        """What devices hold, an array int32 (devices,) for each epoch, which the caller owns."""
 
 
 Note = Callable[[str], None]

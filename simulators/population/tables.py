@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -20,17 +19,13 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.string_domain import StringDomain
-from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
+from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.hashing.strings import END, OTHER, Strings
 
 from .request import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""
-_FREQUENT = 5
-"""Most labels that nobody listed in a note."""
-_LONGEST = 40
-"""Characters of a label in a note."""
 
 
 @dataclass(frozen=True)
@@ -144,21 +139,14 @@ def _as_strings(
 
 
 def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], other: str) -> None:
-    """Say which labels that nobody listed are the most frequent."""
-    cells = Counter[str]()
-    for column in columns:
-        times = np.bincount(column.codes, minlength=len(column.texts)).tolist()
-        for text, number in zip(column.texts, times, strict=True):
-            if text and request.domain.place_of(text) is None:
-                cells[text] += number
-    if not cells:
-        return
-    shown = ", ".join(f"{text[:_LONGEST]!r} {number:,}" for text, number in cells.most_common(_FREQUENT))
-    request.note(
-        f"{path}: column {_span(columns)!r}: {counted(cells.total(), 'cell')} with "
-        f"{counted(len(cells), 'value')} that the domain does not list: taken for {other!r}, "
-        f"above all {shown}"
-    )
+    texts = {text for column in columns for text in column.texts if text}
+    unlisted = sorted(text for text in texts if request.domain.place_of(text) is None)
+    if unlisted:
+        cells = sum(column.times(unlisted) for column in columns)
+        request.note(
+            f"{path}: column {_span(columns)!r}: {counted(cells, 'cell')} with "
+            f"{counted(len(unlisted), 'value')} that the domain does not list: taken for {other!r}"
+        )
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
@@ -231,14 +219,9 @@ def _check(path: Path, names: Sequence[str], rows: CsvRows) -> None:
         if name not in there:
             shown = ", ".join(map(repr, there[:_SHOWN]))
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
-            close = get_close_matches(name, there, 1, 0.5)
-            hint = f"perhaps {close[0]!r} was meant" if close else "name one of them"
-            parted = "" if rows.separator == COMMA else f", {rows.separated}"
-            if any(sign in column for column in there for sign in ";\t,"):
-                parted = f", {rows.separated}"
-                hint = "if they are separated by another sign, begin the file with a line such as sep=;"
             raise ValueError(
-                f"{path}: there is no column {name!r}; the columns are {shown}{more}{parted}; {hint}"
+                f"{path}: there is no column {name!r}; the columns are {shown}{more}, {rows.separated}; if "
+                "another sign separates them, begin the file with a line such as sep=;"
             )
         if there.count(name) > 1:
             raise ValueError(

@@ -27,10 +27,7 @@ _MOST = 40
 
 
 def across_collections(subject: Subject) -> Evidence | None:
-    """Blocks of a device's reports for two collections; None where the client serves one only.
-
-    The second collection differs from the first in nothing but its name.
-    """
+    """Blocks of a device's reports for two collections; None where the client serves one only."""
     client, collection, model, plan, read = subject
     other = replace(collection, name=f"{collection.name[:90]}.other")
     values = (0, 1)

@@ -25,13 +25,7 @@ class ClientHistory(NamedTuple):
 
 
 def slice_in(collection: Collection, epoch: int, step: int = 0) -> Slice:
-    """What a device says in an epoch: the next slice in each, so that a lasting device goes through all.
-
-    Args:
-        collection: that is audited; without slices a device says nothing.
-        epoch: of the report.
-        step: to another slice, for a device that says different ones in an epoch.
-    """
+    """What a device says in an epoch: the next slice in each, so that a lasting device goes through all."""
     combinations = collection.slices.combinations or (WHOLE,)
     return combinations[(epoch + step) % len(combinations)]
 
@@ -49,12 +43,7 @@ class LastingDevice(ABC):
 
 
 class Client(ABC):
-    """A client for one collection.
-
-    Attributes:
-        name: for people.
-        forks: whether processes that fork from this one have the client's state.
-    """
+    """A client for one collection."""
 
     name: str
     forks = False

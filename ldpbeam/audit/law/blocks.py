@@ -87,14 +87,7 @@ def divergence(true: float, stated: float) -> float:
 def decide(
     answers: tuple[float, ...], rates: tuple[tuple[float, ...], ...], size: int, *, memoised: bool
 ) -> Decision:
-    """The rule that tells kept answers best from answers that are drawn anew.
-
-    Args:
-        answers: P(permanent answer).
-        rates: for each answer, P(symbol of a report).
-        size: reports of a block.
-        memoised: whether they are kept if all is well; else they are independent then.
-    """
+    """The rule that tells kept answers best from answers that are drawn anew."""
     from numpy import arange
     from scipy.special import betainc
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from ldpbeam.errors import JobError, LdpError, UsageError, disk_error, extra_error
 
 _LONGEST = 200  # characters of what a library says
-_TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 _BEAM_EXTRA = re.compile(r"apache[-_]beam\[(\w+)\]|\bthe (\w+) beam extra\b")
 _STORE_EXTRAS = {"s3": "aws", "hdfs": "hadoop", "azfs": "azure", "gs": "gcp"}
 """Extras of Beam that read a store, by the scheme of its paths."""
@@ -91,7 +90,7 @@ def _system(error: OSError) -> LdpError | None:
     if error.errno is None or error.strerror is None:
         return None
     place = str(error.filename or "")
-    if error.errno in _TOO_MANY:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
         return LdpError(
             "E-DISK-FILES", "too many files are open", where=place, remedy="Raise the limit with ulimit -n."
         )
@@ -107,21 +106,13 @@ def _store(error: BaseException) -> LdpError:
     """A store of objects that cannot be used: its part of Beam is missing, or it refuses."""
     text = _text(error)
     scheme = _SCHEME.search(text)
-    extra = _STORE_EXTRAS.get(scheme[1]) if scheme else None
-    if scheme and extra is None and _no_store(error):
-        return UsageError(
-            "E-USAGE-STORE",
-            f"no store is known for paths that begin with {scheme[1]}://",
-            remedy="Give a folder of this machine, or a path of gs://, s3://, hdfs:// or azfs://.",
-        )
-    remedy = "Check the path, and that this machine's credentials may read and write there."
-    if extra is not None and (
-        "mport" in text or "ssertion" in text or "client or options" in text or _no_store(error)
-    ):
-        remedy = (
-            f"Install Beam's part for it with: pip install 'apache-beam[{extra}]'; then set its credentials."
-        )
-    return UsageError("E-USAGE-STORE", f"the store cannot be used: {text}", remedy=remedy)
+    part = _STORE_EXTRAS.get(scheme[1] if scheme else "", "NAME")
+    return UsageError(
+        "E-USAGE-STORE",
+        f"the store cannot be used: {text}",
+        remedy="Check the path (a folder, or gs://, s3://, hdfs:// or azfs://), that Beam's part for it is "
+        f"installed (pip install 'apache-beam[{part}]'), and that the credentials may read and write there.",
+    )
 
 
 def _no_store(error: BaseException) -> bool:

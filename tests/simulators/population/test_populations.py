@@ -177,35 +177,22 @@ def test_whole_numbers_of_a_size_are_the_values_themselves(tmp_path: Path, size:
     assert beyond.labels[:4] == ("5", "5.0", "07", "23")
 
 
-BUCKETS = Domain(4, maximum=100.0)
-NAMES = Domain(4, ("a", "b", "1", "0"))
-
-
-@pytest.mark.parametrize("domain", [Domain(4), BUCKETS, NAMES], ids=["size", "range", "labels"])
-@pytest.mark.parametrize("mark", ["", "index:"])
+@pytest.mark.parametrize("domain", [Domain(4, maximum=100.0), Domain(4, ("a", "b", "1", "0"))], ids=str)
+@pytest.mark.parametrize(("in_file", "in_spec"), [("", "index:"), ("index:", "index:"), ("index:", "")])
 def test_a_column_of_indices_says_so_in_the_spec_or_in_the_file(
-    tmp_path: Path, domain: Domain, mark: str
+    tmp_path: Path, domain: Domain, in_file: str, in_spec: str
 ) -> None:
     rows = ("x,9,1,0,3", "y,9,0,2,", "z,9,,1,1")
-    file = write(tmp_path / "a.csv", f"d,e,{mark}v,{mark}w1,{mark}w2", *rows)
-    for spec in {f"csv:{file}:index:v", f"csv:{file}:{mark or 'index:'}v", f"csv:{file}:index:v,permute"}:
-        found = build(spec, domain, epochs=1)
-        assert sorted(matrix(found)[0].tolist()) == [-1, 0, 1]
-        if "permute" not in spec:
-            assert matrix(found).tolist() == [[1, 0, -1]]
-        assert found.labels == domain.labels
-    assert matrix(build(f"csv:{file}:index:w1..w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
-    assert matrix(build(f"panel:{file}:d,e,index:v", domain)).tolist() == [[1, 0, -1]]
-    if mark:
-        assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [[1, 0, -1]]
-        assert matrix(build(f"csv:{file}:index:w1..index:w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
-        assert matrix(build(f"panel:{file}:d,e,v", domain)).tolist() == [[1, 0, -1]]
-    wrong = write(tmp_path / "b.csv", f"{mark}v", "1", "4")
+    file = write(tmp_path / "a.csv", f"d,e,{in_file}v,{in_file}w1,{in_file}w2", *rows)
+    found = build(f"csv:{file}:{in_spec}v", domain, epochs=1)
+    assert matrix(found).tolist() == [[1, 0, -1]]
+    assert found.labels == domain.labels
+    assert sorted(matrix(build(f"csv:{file}:{in_spec}v,permute", domain, epochs=1))[0]) == [-1, 0, 1]
+    assert matrix(build(f"csv:{file}:{in_spec}w1..{in_spec}w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
+    assert matrix(build(f"panel:{file}:d,e,{in_spec}v", domain)).tolist() == [[1, 0, -1]]
+    wrong = write(tmp_path / "b.csv", f"{in_file}v", "1", "4")
     with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
-        build(f"csv:{wrong}:index:v", domain, epochs=1)
-    if mark:
-        with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
-            build(f"csv:{wrong}:v", domain, epochs=1)
+        build(f"csv:{wrong}:{in_spec}v", domain, epochs=1)
 
 
 def test_panel(tmp_path: Path) -> None:
@@ -257,10 +244,8 @@ def test_panel_equals_a_dictionary(
     ("length", "texts"),
     [
         ("1d", ["2026-01-01", "2026-01-09"]),
-        ("1d", ["2026-01-09", "2026-01-02"]),
         ("6h", ["2026-01-02", "2026-01-01T23:59:59.9Z", "2026-01-02T05:00:00+05:00"]),
         ("1d", ["12", "007"]),
-        ("1w", ["2026-01-08", "2026-01-15"]),
     ],
 )
 def test_epochs_of_a_panel_are_placed_by_time(tmp_path: Path, length: str, texts: list[str]) -> None:
@@ -315,10 +300,6 @@ def _epoch(calendar: Epochs, text: str) -> int:
         (["-1"], "epoch -1 is none of the planned epochs"),
         (["2026-01-09 06:00:00"], "instant with its time zone"),
         (["09.01.2026"], "a date (year-month-day, 2026-01-09)"),
-        (["2026/12/31"], "a date (year-month-day, 2026-01-09)"),
-        (["2026-1-9"], "a date (year-month-day, 2026-01-09)"),
-        (["46023.25"], "neither an index (5), nor a date"),
-        (["Monday"], "neither an index"),
         (["2026-02-30"], "neither an index"),
     ],
 )
@@ -358,27 +339,15 @@ def test_empty_cells_and_unlisted_values_are_counted(tmp_path: Path) -> None:
     values, notes = noted(f"panel:{file}:d,e,v", listed)
     assert values.tolist() == [[0, -1, 2, 2, 2, -1]]
     assert notes == [
-        "column 'v': 3 cells with 2 values that the domain does not list: taken for 'none', above all 'x' 2, "
-        "'y' 1",
+        "column 'v': 3 cells with 2 values that the domain does not list: taken for 'none'",
         "column 'v': 2 rows without a value: the device is absent there",
     ]
     assert noted(f"csv:{file}:v", listed, epochs=1)[1] == notes
     assert noted(f"csv:{file}:v..w", listed)[1] == [
-        "column 'v..w': 6 cells with 3 values that the domain does not list: taken for 'none', above all "
-        "'x' 4, 'y' 1, 'z' 1",
+        "column 'v..w': 6 cells with 3 values that the domain does not list: taken for 'none'",
         "column 'v..w': 4 cells without a value: the device is absent there",
     ]
     assert noted(f"csv:{file}:d", 6, epochs=1)[1] == []
-
-
-def test_labels_that_nobody_listed_are_named(tmp_path: Path) -> None:
-    listed = Domain(4, ("search", "share", "v1", "none"), other=3)
-    cells = ['"search "'] * 3 + ["SHARE"] * 2 + ["seurch", "sharre", "v2", "chess"]
-    file = write(tmp_path / "p.csv", "d,e,v", *(f"{i},0,{cell}" for i, cell in enumerate(cells)))
-    _, (note,) = noted(f"panel:{file}:d,e,v", listed)
-    assert note.endswith("taken for 'none', above all 'search ' 3, 'SHARE' 2, 'seurch' 1, 'sharre' 1, 'v2' 1")
-    with pytest.raises(ValueError, match=r"'search ' is no value of the domain .*; correct"):
-        noted(f"panel:{file}:d,e,v", Domain(2, ("search", "share")))
 
 
 def test_copies_of_a_row_are_counted(tmp_path: Path) -> None:
@@ -388,29 +357,18 @@ def test_copies_of_a_row_are_counted(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("weeks", "planned", "noticed"),
-    [("12", 3, True), ("12", 2, False), ("012", 3, False), ("2", 3, False), ("0", 3, False)],
-)
-def test_a_column_that_counts_from_one_is_noticed(
-    tmp_path: Path, weeks: str, planned: int, noticed: bool
-) -> None:
-    """Epochs count from 0. The last week has no place, or nothing lies in the first epoch."""
-    calendar = Epochs(604_800, parse_instant("2026-01-05T00:00:00Z"), planned)
+@pytest.mark.parametrize(("weeks", "noticed"), [("12", True), ("2", False), ("0", False)])
+def test_a_column_that_counts_from_one_is_noticed(tmp_path: Path, weeks: str, noticed: bool) -> None:
+    """Epochs count from 0, so nothing lies in the first one."""
     file = write(tmp_path / "p.csv", "d,e,v", *(f"1,{week},0" for week in weeks))
-    if planned == 2:
-        with pytest.raises(ValueError, match="they count from 0: correct the column"):
-            noted(f"panel:{file}:d,e,v", 2, calendar=calendar)
-        return
-    notes = noted(f"panel:{file}:d,e,v", 2, calendar=calendar)[1]
+    notes = noted(f"panel:{file}:d,e,v", 2)[1]
     assert sum("column 'e' begins with 1, and epochs count from 0" in note for note in notes) == noticed
 
 
 # --- What other programs write
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize(("packed", "mark"), [(False, b"\xef\xbb\xbf"), (True, b"")])
 def test_line_ends_marks_and_members(tmp_path: Path, packed: bool, mark: bytes) -> None:
     rows = [b"d,e,v", b'1,0,"a\r\nb"', b"2,0,c", b'3,1,"x, ""y"""']
     text = mark + b"\r\n".join(rows)
@@ -440,29 +398,11 @@ def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_spreadsheets_with_semicolons(tmp_path: Path) -> None:
     file = write(tmp_path / "p.csv", "device;epoch;value", "1;0;a", '2;0;"b;c"')
     assert matrix(build(f"panel:{file}:device,epoch,value", 2)).tolist() == [[0, 1]]
-    with pytest.raises(
-        ValueError, match="the columns are 'device', 'epoch', 'value', separated by semicolons"
-    ):
-        build(f"panel:{file}:device,epoch,what", 2)
     write(file, "device;epoch;value,in minutes", "1;0;a")
-    with pytest.raises(ValueError, match="begin the file with a line such as sep=;"):
+    with pytest.raises(ValueError, match=r"separated by commas; .* begin the file with a line such as sep=;"):
         build(f"panel:{file}:device,epoch,value", 2)
     write(file, "sep=;", "device;epoch;value,in minutes", "1;0;a")
     assert matrix(build(f"csv:{file}:value,in minutes", 2, epochs=1)).tolist() == [[0]]
-
-
-# --- Real data
-
-
-def test_msfimu_panel(shared_data: Path) -> None:
-    panel = build(f"panel:{shared_data / 'msfimu_panel.csv'}:Person ID,Date ID,Visit Duration", 10)
-    values = matrix(panel)
-    assert values.shape == (7, 88_935)
-    assert np.count_nonzero(values >= 0) == 190_345
-    assert panel.labels is not None
-    assert len(panel.labels) == 10
-    assert "" not in panel.labels
-    assert (values >= 0).any(axis=0).all()
 
 
 # --- Errors
@@ -473,15 +413,11 @@ def test_msfimu_panel(shared_data: Path) -> None:
     [
         ("sin", 1, 1, ["unknown population 'sin'", "zipf:EXPONENT"]),
         ("syn", None, 1, ["'syn'", "give --devices N"]),
-        ("zipf:1", 1, None, ["give --epochs N"]),
         ("syn", 0, 1, ["0 devices", "at least 1"]),
         ("syn:1.5", 1, 1, ["change probability", "'1.5'", "from 0 to 1"]),
-        ("zipf", 1, 1, ["exponent is ''", "zipf:1.1"]),
         ("zipf:nan", 1, 1, ["above 0"]),
-        ("zipf:1:2", 1, 1, ["change probability"]),
         ("csv:FILE", 1, 1, ["FILE:COLUMN"]),
-        ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "perhaps 'hours' was meant"]),
-        ("csv:FILE:zzz", 1, 1, ["no column 'zzz'", "name one of them"]),
+        ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'"]),
         ("csv:FILE:twice", 1, 1, ["2 columns are named 'twice'", "rename"]),
         ("csv:FILE:hours", None, None, ["give --epochs N", "FIRST..LAST"]),
         ("csv:FILE:hours", 4, 1, ["4 devices asked for", "at most 3"]),
@@ -491,7 +427,6 @@ def test_msfimu_panel(shared_data: Path) -> None:
         ("csv:FILE:name", 1, 1, ["column 'name'", "3 distinct", "size 2", "at least 3", "range"]),
         ("csv:gone.csv:v", 1, 1, ["gone.csv: ", "no such file", "check the path"]),
         ("panel:FILE:name,name,hours", 1, 1, ["three different columns"]),
-        ("panel:FILE:name,w1,hours", 4, 1, ["4 devices", "at most 3"]),
         ("panel:FILE:name,w1,hours", 1, 5, ["5 epochs", "at most 4"]),
     ],
 )
@@ -545,10 +480,8 @@ def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None
         build(f"csv:{file}:v", Domain(2, ("no", "yes")), epochs=1)
 
 
-@pytest.mark.parametrize("content", [b"", b"v\n\xff\n", b"\xff\n1\n"])
-def test_files_that_are_no_table(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "a.csv"
-    file.write_bytes(content)
+def test_files_that_are_no_table(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv")
     with pytest.raises(ValueError, match=r"a\.csv"):
         build(f"csv:{file}:v", 2, epochs=1)
     with pytest.raises(ValueError, match="cannot be read"):

@@ -49,7 +49,7 @@ def failing(error: BaseException) -> Callable[[], object]:
         (lambda: socket.create_connection(("127.0.0.1", 9), 1), "E-RUN-SERVICE", ["Connection refused"]),
         (lambda: urllib.request.urlopen(f"http://{CLOSED}"), "E-RUN-SERVICE", ["Connection refused"]),
         (lambda: socket.getaddrinfo("no.such.host.invalid", 1), "E-RUN-SERVICE", ["Check the network"]),
-        (lambda: FileSystems.match(["foo://a/b"]), "E-USAGE-STORE", ["begin with foo://", "gs://, s3://"]),
+        (lambda: FileSystems.match(["foo://a/b"]), "E-USAGE-STORE", ["foo://a/b", "gs://, s3://"]),
         (lambda: FileSystems.match(["hdfs://a/b"]), "E-USAGE-STORE", ["'apache-beam[hadoop]'"]),
         (lambda: FileSystems.match(["s3://a/b*"]), "E-USAGE-STORE", ["'apache-beam[aws]'"]),
         (lambda: Path("/dev/null/x").read_bytes(), "E-DISK-FAILED", ["Not a directory", "/dev/null/x"]),
