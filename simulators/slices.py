@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def digests_said(collection: Collection, given: Labels, reports: Flags) -> Uints | None:
-    """The digests of the devices that report, uint64, in their order; None for a collection without slices."""
+    """The digests of the devices that report, uint64 in their order; None without slices."""
     if isinstance(given, np.ndarray):
         digests = np.asarray(given, np.uint64)
         if not collection.slices or digests.shape != reports.shape:
