@@ -12,6 +12,7 @@ from rich.progress import (
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
 from ldpbeam.cli.shared.console import Mode, mode
@@ -23,13 +24,14 @@ _EVERY = 10.0
 class Bar(Progress):
     """Counts towards a total. Only the command's own process shows it, never a Beam worker."""
 
-    def __init__(self, what: str, total: int, unit: str) -> None:
-        """Show ``what`` going from 0 to ``total`` ``unit``s."""
+    def __init__(self, what: str, total: int, unit: str, *, remaining: bool = False) -> None:
+        """Show ``what`` going from 0 to ``total`` ``unit``s; with ``remaining`` also how long that takes."""
         loud = mode() is not Mode.QUIET
         columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
         super().__init__(
             TextColumn("{task.description}"),
             *columns,
+            *([TextColumn("left"), TimeRemainingColumn()] if remaining else []),
             console=Console(stderr=True),
             transient=True,
             disable=not (loud and sys.stderr.isatty()),
