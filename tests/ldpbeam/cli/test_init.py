@@ -32,7 +32,6 @@ def refusal(*arguments: object) -> str:
     ("arguments", "line"),
     [
         ("--values 1", "--values: '1' is none of these: two or more labels with commas"),
-        ("--nam x", "there is no option '--nam'. Did you mean '--name'?"),
         ("--devices", "option '--devices' requires an argument"),
     ],
 )
@@ -94,9 +93,7 @@ def test_a_number_of_values_and_a_counter(tmp_path: Path) -> None:
     [
         ("red", "'red' is none of these"),
         ("0..0", "'0..0' is none of these"),
-        ("99999999999", "is none of these"),
         (f"0..{MAX_DOMAIN}", "is none of these"),
-        ("1..5", "is none of these"),
         ("a,,b", "the label '' is empty"),
         ("a,b,a", "the label 'a' is repeated"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import unicodedata
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 import ldpbeam
-from ldpbeam.cli.main import cli
 from ldpbeam.errors import CollectionError
+from tests.ldpbeam.cli.calling import rows, told
 
 LABELS = (
     "ok\u200e",  # a mark of direction, as it comes from a spreadsheet or a chat
@@ -47,12 +45,6 @@ CONTENT: dict[str, Any] = {
 UNPRINTABLE = ("a\nb", "\x1b[2J", "a\u2028b", "\ud83d")
 
 
-def call(*arguments: object, code: int = 0) -> Result:
-    done = CliRunner().invoke(cli, list(map(str, arguments)))
-    assert done.exit_code == code, (arguments, done.output, done.exception)
-    return done
-
-
 def harmless(label: str) -> str:
     """By hand: an apostrophe before what is no number and begins as a formula does."""
     try:
@@ -70,11 +62,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "held.csv").open("w", encoding="utf-8", newline="") as file:
         held = [[label] for label in LABELS if label] * 60
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["v"], *held])
-    call("check", folder / "c.yaml")
+    told("check", folder / "c.yaml")
     held_by = ("--population", f"csv:{folder / 'held.csv'}:v", "--epochs", 2, "--seed", 1)
-    call("simulate", "--collection", folder / "c.yaml", *held_by, "--truth", "--output", folder / "s")
+    told("simulate", "--collection", folder / "c.yaml", *held_by, "--truth", "--output", folder / "s")
     given = ("--collection", folder / "c.yaml", "--input", folder / "s" / "reports")
-    call("run", *given, "--output", folder / "r")
+    told("run", *given, "--output", folder / "r")
     return folder
 
 
@@ -93,30 +85,25 @@ def test_they_are_counted_under_their_own_names(run: Path) -> None:
     truth = pq.read_table(run / "s" / "truth.parquet").to_pylist()
     assert [row["label"] for row in truth] == [*LABELS] * 2
     assert {row["count"] for row in truth if row["label"]} == {60}
-    call("export", run / "r", "--output", run / "all.parquet")
+    told("export", run / "r", "--output", run / "all.parquet")
     table = pq.read_table(run / "all.parquet")
     assert table["label"].to_pylist() == [*LABELS] * 2
     held = [row["estimate"] for row in table.to_pylist() if row["label"]]
     assert max(abs(one - 1 / (len(LABELS) - 1)) for one in held) < 0.02
-    rows = list(csv.DictReader(io.StringIO(call("export", run / "r").stdout, newline="")))
-    assert [row["label"] for row in rows] == [harmless(label) for label in LABELS] * 2
-    assert [float(row["estimate"]) for row in rows] == table["estimate"].to_pylist()
-    assert any(row["estimate"].startswith("-") for row in rows)
-    rolled = list(csv.DictReader(io.StringIO(call("export", run / "r", "--every", 2).stdout, newline="")))
-    assert [row["label"] for row in rolled] == [harmless(label) for label in LABELS]
+    shown = rows("export", run / "r")
+    assert [row["label"] for row in shown] == [harmless(label) for label in LABELS] * 2
+    assert [float(row["estimate"]) for row in shown] == table["estimate"].to_pylist()
+    assert any(row["estimate"].startswith("-") for row in shown)
 
 
 def test_groups_take_them(run: Path) -> None:
     with (run / "groups.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("group", "value"), *(("all", label) for label in LABELS)])
-    (row,) = csv.DictReader(
-        io.StringIO(call("export", run / "r", "--group", run / "groups.csv", "--every", 2).stdout)
-    )
+    (row,) = rows("export", run / "r", "--group", run / "groups.csv", "--every", 2)
     assert abs(float(row["estimate"]) - 1) < 0.1
 
 
-@pytest.mark.parametrize("key", ["labels", "owner"])
-@pytest.mark.parametrize("label", UNPRINTABLE, ids=ascii)
+@pytest.mark.parametrize(("key", "label"), zip(["labels", "owner"] * 2, UNPRINTABLE, strict=True), ids=ascii)
 def test_control_signs_are_refused_with_their_line(tmp_path: Path, label: str, key: str) -> None:
     content: dict[str, Any] = {
         "name": "odd",

@@ -140,13 +140,7 @@ def test_slices_are_planned_and_written_where_they_have_labels(tmp_path: Path) -
 
 def test_an_error_without_a_number_is_refused_as_before() -> None:
     twice = (*ARMS, *ARMS)
-    for arguments in (
-        twice,
-        ("--target-error", "much"),
-        ("--mean", "1..5"),
-        ("--mean", "0"),
-        ("--mean", "a..b"),
-    ):
+    for arguments in (twice, ("--target-error", "much"), ("--mean", "1..5"), ("--mean", "0")):
         done = CliRunner().invoke(cli, ["plan", "--devices", "9", *arguments])
         assert done.exit_code == 2
         assert arguments[0] in done.output
@@ -158,7 +152,6 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
         (("--devices", 10), "E-USAGE-OPTION", "how many values"),
         (("--values", 10), "E-USAGE-OPTION", "--devices N"),
         (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-OPTION", "both say it"),
-        (("--values", 10, "--mean", 60, "--devices", 1), "E-USAGE-OPTION", "both say it"),
         (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-OPTION", "units of the counter"),
         ((*SMALL, "--target-error", "1%"), "E-USAGE-OPTION", "percentage points"),
         (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-OPTION", "not a readable text"),
@@ -166,7 +159,6 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
         (("--population", "csv:nowhere.csv:a"), "E-USAGE-POPULATION", "nowhere"),
         ((*SMALL, "--epsilon-first", 3), "E-USAGE-OPTION", "not below"),
         ((*SMALL, "--output", "x.yaml", "--row", 999), "E-USAGE-OPTION", "--row 999"),
-        ((*SMALL, "--output", "x.yaml", "--epoch", "1M"), "E-USAGE-OPTION", "months"),
         ((*SMALL, "--bits", 1, "--output", "x.yaml"), "E-USAGE-OPTION", "no setting"),
         ((*SMALL, "--target-difference", 2), "E-USAGE-OPTION", "Add --slice-shares"),
         ((*SMALL, "--target-difference", 100, *ARMS), "E-USAGE-OPTION", "between 0 and 100 points"),
@@ -222,7 +214,6 @@ def test_strings_are_planned_and_written(tmp_path: Path) -> None:
     ("more", "says"),
     [
         (("--values", 9), "--values has no meaning with --strings"),
-        (("--cap", 3), "--cap has no meaning with --strings"),
         (("--rows", 12), "--rows has no meaning with --strings"),
         (("--strings", "16"), "'16' is no length with an alphabet"),
         (("--strings", "16:lowr"), "'lowr' is no alphabet"),
