@@ -78,16 +78,6 @@ class TwiceTheLevel(Small):
         return with_round(protocol, instant=SymbolChannel.from_ratio(c.size, c.ratio**2))
 
 
-@planted("sue", Check.MATCH, Check.BOUND)
-class LastBitNeverRandomised(Small):
-    """A loop that ends one bit too early."""
-
-    def response(self, value: int, epoch: int) -> int:
-        last = self.protocol.domain_size - 1
-        drawn = super().response(value, epoch)
-        return drawn & ~(1 << last) | (value == last) << last
-
-
 # Two rounds
 
 
@@ -144,11 +134,6 @@ class SameNoiseInEveryEpoch(Small):
 
     def epoch_label(self, epoch: int) -> str:
         return "every epoch"
-
-
-@planted("dbitflip_pm", Check.SEQUENCE_MATCH)
-class BitsDrawnForEveryReport(MemoIgnored):
-    """dBitFlipPM without its memo: reports can be averaged."""
 
 
 # Hash functions and buckets
@@ -288,14 +273,6 @@ class IdOfTheText(Small):
 
 
 # Generators
-
-
-@planted("grr", Check.DEVICES)
-class OneSecretForAllDevices(Small):
-    """A secret that was shipped with the program."""
-
-    def new_secret(self) -> bytes:
-        return b"shipped"
 
 
 _GENERATOR = random.Random(5)

@@ -143,6 +143,7 @@ def test_one_of_several_attributes(tmp_path: Path) -> None:
     assert {row["attribute"] for row in rows(*given, "--cumulative")} == {"age"}
     assert "Name it: --name, --attribute" in str(call(*given, "--group", tmp_path / "g.csv").exception)
     assert len(rows(*given, "--group", tmp_path / "g.csv", "--attribute", "team")) == 1
+    assert "Name one: --name, --attribute" in str(call("compare", *given[1:]).exception)
     refused = call(*given, "--mean", "--attribute", "none").exception
     assert "There are: several/age, several/team." in str(refused)
 

@@ -196,28 +196,3 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
     strict = replace(agreed, min_reports=5000)
     few = ldpbeam.estimate(strict, ldpbeam.simulate(strict, ldpbeam.Index(np.zeros(10, np.int64))))
     assert few["std_error_floor"].null_count == size
-
-
-@pytest.mark.parametrize("name", ["l_osue", "loloha", "dbitflip_pm"])
-@pytest.mark.parametrize("epochs", [7, 30])
-def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epochs: int) -> None:
-    """The variance of a mean, exactly: devices leave a home value with the chance .5, and return with .5."""
-    parameters = {"dbitflip_pm": Parameters(epsilon_longitudinal=2.0, d=2)}.get(name, TWO)
-    errors, n, error = memo_of(name, parameters), 1000, 0.1
-    given = Series(
-        np.arange(epochs), np.full((epochs, 4), n), np.tile(SHARES, (epochs, 1)), np.full((epochs, 4), error)
-    )
-    kept, anew = errors.floor_variance(SHARES) / n, errors.drawn_anew(SHARES, SHARES)[0] / n
-    lags = np.abs(np.arange(epochs)[:, None] - np.arange(epochs))
-    # Apart from a chance to hold the same value, which only adds to it.
-    stays = np.where(lags == 0, 1.0, 0.25 + 0.25 * 0.5**lags)
-    alone, ranged = (mean(given, errors, DrawnAnew(least, 0.5)).std_error for least in (0.5, 0.0))
-    for value in range(4):
-        matrix = stays * kept[value] + (1 - stays) * anew[value]
-        np.fill_diagonal(matrix, error**2)
-        true = quadratic(np.full(epochs, 1 / epochs), matrix)
-        assert ranged[value] >= true
-        if epochs == 30:
-            assert alone[value] < true
-    # A range from 0 is no rate at all, as far as means go.
-    assert ranged == pytest.approx(mean(given, errors).std_error, rel=1e-12)

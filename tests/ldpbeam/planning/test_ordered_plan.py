@@ -58,25 +58,6 @@ def test_a_share_of_unary_encoding_is_the_formula_of_groups() -> None:
     assert error == pytest.approx(90 * sqrt(variance))
 
 
-@pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
-def test_a_mean_of_direct_encoding_is_as_simulated(share: Fraction) -> None:
-    k, devices, epochs = 10, 400, 4_000
-    one = protocol("grr", k, Parameters(epsilon=4.0))  # so clear that the drawing of a share counts for much
-    support = present(one.estimator.support)
-    own, other = float(support.own), float(support.other)
-    random = np.random.default_rng(5)
-    held = np.repeat(np.arange(k), devices // k)
-    found = np.empty(epochs)
-    for epoch in range(epochs):
-        some = held if share == 1 else random.permutation(held)[: int(devices * share)]
-        lies = (some + random.integers(1, k, some.size)) % k
-        answers = np.where(random.random(some.size) < own, some, lies)
-        places = answers - (k - 1) / 2
-        found[epoch] = places.mean() / (own - other) + (k - 1) / 2
-    expected = ordered_error(one, needs(Ordered.MEAN, k, 50.0, devices), devices, share)
-    assert expected == pytest.approx(50 / k * found.std(ddof=1), rel=0.056)
-
-
 @pytest.mark.parametrize("what", Ordered)
 def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> None:
     expected = STRETCHES.estimator.posterior().expected_errors(5_000, 0.25)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from math import exp, inf, sqrt
 from statistics import NormalDist
@@ -35,7 +34,6 @@ from ldpbeam.planning.plan import (
 from ldpbeam.planning.sentences import asked, recommendation
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE
-from ldpbeam.planning.table import table
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -391,17 +389,7 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"values": 1},
-        {"devices": 0},
-        {"epochs": 0},
-        {"longitudinal": 1.0, "first": 1.0},
-        {"lifetime": 0.0},
-        {"inputs_cap": 1e9},
-        {"target": 1.0},
-        {"bits": 0},
-    ],
+    "wrong", [{"values": 1}, {"longitudinal": 1.0, "first": 1.0}, {"inputs_cap": 1e9}, {"target": 1.0}]
 )
 def test_needs_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError) as caught:
@@ -415,15 +403,6 @@ def test_rows_are_compared_by_the_loss_that_was_asked_for(limit: str, first: str
     rows = rows_of(needs)
     assert any(row.figures.promise.any_loss != row.figures.promise.inputs_loss for row in rows)
     assert all(loss_order(row, needs)[0] == getattr(row.figures.promise, first) for row in rows)
-
-
-def test_texts_have_no_gap(plan: Plan) -> None:
-    lines = [*recommendation(plan), *table(list(enumerate(plan.rows, 1)), plan.needs)]
-    assert len(lines) > len(plan.rows)
-    for line in lines:
-        for word in ("None", "nan", "inf ", "{", "}"):
-            assert word not in line, line
-        assert not isinstance(plan.needs, MeanNeeds) or not re.search(r"\d points", line), line
 
 
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:

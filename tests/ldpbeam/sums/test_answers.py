@@ -83,9 +83,6 @@ def test_domains_that_cannot_be_asked(make: Any, why: str) -> None:
     assert caught.value.code == "E-USAGE-SUMS"
 
 
-# --- ordered: true
-
-
 # --- quantiles
 
 
@@ -96,37 +93,16 @@ def test_the_nearest_rising_curve(curve: list[float]) -> None:
 
 def test_quantiles_of_a_known_curve() -> None:
     curve, none = np.array([0.1, 0.4, 0.4, 0.9, 1.0]), np.zeros(5)
-    assert [
-        quantile(isotonic(curve), curve, none, share, Z)[0] for share in (0.05, 0.1, 0.25, 0.5, 0.9, 0.95)
-    ] == [
-        0,
-        0,
-        1,
-        3,
-        3,
-        4,
-    ]
+    shares = (0.05, 0.1, 0.25, 0.5, 0.9, 0.95)
+    assert [quantile(isotonic(curve), curve, none, one, Z)[0] for one in shares] == [0, 0, 1, 3, 3, 4]
     assert quantile(isotonic(curve), curve, none, 0.5, Z) == (3, 3, 3)
     error = np.array([0.05, 0.06, 0.06, 0.02, 0.0])
     # F(1) = 0.4 ± 0.12 may reach a half, F(2) may exceed it; F(0) may not, F(3) surely does.
     assert quantile(isotonic(curve), curve, error, 0.5, Z) == (3, 1, 3)
     # A first crossing by chance is none: the curve falls below a half again.
-    assert (
-        quantile(
-            isotonic(np.array([0.6, 0.2, 0.3, 1.0])), np.array([0.6, 0.2, 0.3, 1.0]), np.full(4, 1e-9), 0.5, Z
-        )[0]
-        == 3
-    )
-    assert (
-        quantile(
-            isotonic(np.array([-0.1, 0.3, 0.2, 1.0])),
-            np.array([-0.1, 0.3, 0.2, 1.0]),
-            np.full(4, 1e-9),
-            0.25,
-            Z,
-        )[0]
-        == 1
-    )
+    for falling, share, place in (([0.6, 0.2, 0.3, 1.0], 0.5, 3), ([-0.1, 0.3, 0.2, 1.0], 0.25, 1)):
+        curve = np.array(falling)
+        assert quantile(isotonic(curve), curve, np.full(4, 1e-9), share, Z)[0] == place
 
 
 def test_limits_of_quantiles_hold_the_true_one() -> None:
@@ -273,10 +249,6 @@ def test_what_cannot_be_asked() -> None:
         ldpbeam.group_shares(collection, table, {"a": [0]}, drawn_anew=DrawnAnew(0, 1))
     with pytest.raises(ValueError, match="weight has no effect"):
         ldpbeam.group_shares(collection, table, {"a": [0]}, weight="reports")
-    with pytest.raises(ValueError, match="one of epochs, reports"):
-        ldpbeam.group_shares(collection, table, {"a": [0]}, every=2, weight="report")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="one of day, week, month"):
-        ldpbeam.value_mean(collection, table, every="year")
     mean = ldpbeam.parse_collection(
         "name: m\ndomain: {range: {max: 9}}\nprotocol: one_bit_mean\nepsilon: 1\nepoch: {length: 1d}"
     )

@@ -77,13 +77,6 @@ class FirstEpochs(Few):
         return tuple(range(self.life.reports))
 
 
-class EpochsOfTheCollection(Few):
-    """All devices report in the same epochs, which say nothing of a value, but miss most of the time."""
-
-    def own(self, value: Any) -> tuple[int, ...]:
-        return self.life.reports, self.life.reports + 1
-
-
 class SpreadOut(Few):
     """Never in two epochs that follow each other: right for each epoch, and not for two."""
 
@@ -142,7 +135,6 @@ BUGS = [
     (AsksTwice, GRR, {Check.REPEAT}, ("or is silent again",)),
     (SpreadOut, GRR, {Check.PARTICIPATION}, ("in the first and in the last epoch",)),
     (FirstEpochs, GRR, {Check.PARTICIPATION}, ("two devices report in the same epochs",)),
-    (EpochsOfTheCollection, GRR, {Check.PARTICIPATION}, ("two devices report in the same epochs",)),
 ]
 
 
