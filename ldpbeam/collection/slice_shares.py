@@ -39,15 +39,12 @@ class SliceShares:
 
     def of(self, dimension: Dimension) -> tuple[float, ...]:
         """The shares of a collection's labels, in their order."""
-        if self.labels and set(self.labels) != set(dimension.labels):
+        labels = self.labels or dimension.labels
+        if sorted(labels) != sorted(dimension.labels) or len(labels) != len(self.shares):
             raise ValueError(
-                f"the shares of {self.name} are not of its labels: {', '.join(dimension.labels)}"
+                f"the shares of {self.name} are not one for each of its labels: {', '.join(dimension.labels)}"
             )
-        if len(self.shares) != len(dimension.labels):
-            raise ValueError(
-                f"{self.name} has {len(dimension.labels)} labels, and not {len(self.shares)} shares"
-            )
-        by_label = dict(zip(self.labels or dimension.labels, self.shares, strict=True))
+        by_label = dict(zip(labels, self.shares, strict=True))
         return tuple(by_label[label] for label in dimension.labels)
 
 

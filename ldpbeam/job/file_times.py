@@ -39,12 +39,6 @@ def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now:
         )
 
 
-def earliest_time(paths: Iterable[str]) -> str | None:
-    """The earliest file of some, with its time; None where no file is of this machine."""
-    first = min(file_times(paths), default=None)
-    return None if first is None else f"{first[1]}: the file's own time, {_instant(first[0])}"
-
-
 def file_times(paths: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Seconds since 1970 of the files of this machine that can be seen, each with its path."""
     for path in paths:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ldpbeam.errors import UsageError, option_error
 from ldpbeam.job.matching import MatchedFiles, match_path, some_of
-from ldpbeam.transforms.wildcards import WILD
 
 CLUSTER_SHARD_BITS = 3
 """Bits of sharding for messages on clusters, whose size nobody knows."""
@@ -53,23 +52,13 @@ def match_inputs(pattern: str) -> MatchedFiles:
     matched = match_path(pattern)
     if matched.files:
         return matched
-    missing, remedy = f"there is no file or folder {pattern!r}", "Check the path that --input names."
-    if WILD.search(pattern):
-        missing, remedy = f"no file matches {pattern!r}", "Check the pattern that --input gives."
-    if matched.passed_over:
-        missing = f"{pattern!r} names nothing but {some_of(matched.passed_over)}, which are passed over"
-        remedy = "Give the path of a file itself if it is to be read."
-    elif matched.folders:
-        missing = f"{pattern!r} names no file, only folders: {some_of(matched.folders)}"
-        remedy = f"Write {_all_below(pattern)!r} for the files in all folders, or give the folders."
-    elif pattern and "://" not in pattern and Path(pattern).is_dir():
-        missing, remedy = f"the folder {pattern!r} is empty", "Give the folder that holds the reports."
-    raise UsageError("E-USAGE-INPUT", missing, remedy=remedy)
-
-
-def _all_below(pattern: str) -> str:
-    """The pattern of all files at any depth below a folder, or below the folders of a pattern."""
-    return f"{pattern.rstrip('/')}/**"
+    left = (*matched.passed_over, *matched.folders)
+    raise UsageError(
+        "E-USAGE-INPUT",
+        f"{pattern!r} names no file" + (f", but {some_of(left)}" if left else ""),
+        remedy=f"Correct --input; {pattern.rstrip('/') + '/**'!r} names the files in all folders below. Name a "
+        "file itself if it is passed over.",
+    )
 
 
 def shard_bits_for(size: int, *, held: bool = False) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
-from ldpbeam.job.file_times import REMEDY, earliest_time
-from ldpbeam.records.run_record import RunRecord, StreamRecord
+from ldpbeam.job.file_times import REMEDY
+from ldpbeam.records.run_record import RunRecord
 from ldpbeam.table_file import published_table
 from ldpbeam.text import plural
 
@@ -33,12 +33,9 @@ def cut_off_files(record: RunRecord, output: str) -> Iterator[str]:
                 yield "more files end inside a record, see rejects/. [W-RUN-TRUNCATED]"
                 return
             shown += 1
-            lacks = "how much is missing is not known"
-            if row["missing"] is not None:
-                verb = "is" if row["missing"] == 1 else "are"
-                lacks = f"{plural(row['missing'], 'byte')} {verb} missing"
+            lacks = "" if row["missing"] is None else f", which lacks {plural(row['missing'], 'byte')}"
             yield (
-                f"{row['source']}: the file ends inside the record at byte {row['place']:,}: {lacks}, and no "
+                f"{row['source']}: the file ends inside the record at byte {row['place']:,}{lacks}: no "
                 "report of it is counted. Fetch the file again. [W-RUN-TRUNCATED]"
             )
 
@@ -94,33 +91,19 @@ def _cause(record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
     """The commonest fate of the records, with what usually mends it."""
     total = record.accounting.total
     if not total.read:
-        if record.stream is not None:
-            return "no message came", "Check the subscription and that devices publish to its topic."
-        return "the input holds no record", "Check --input."
+        return "no record came", "Check --input, or the subscription and that devices publish to its topic."
     fates = {"late": total.late, "duplicate": total.duplicate, **total.rejected_record()}
     fate = max(fates, key=lambda name: fates[name])
     if not fates[fate]:
         return "the epochs are not over", "Start the stream again to go on."
     part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
     if fate == "late":
-        return _late(part, record.stream)
-    return _rejected(part, Reason(fate), record, details)
-
-
-def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
-    if stream is not None and not stream.timestamp_attribute:
         return (
-            f"{part} arrived after their epochs had closed, by the time of publication",
-            "If a collector received them earlier, give its attribute with --timestamp-attribute; "
-            "else raise allowed_lateness of the collection.",
+            f"{part} arrived after their epochs had closed",
+            "Raise allowed_lateness of the collection, check epoch.origin and the devices' clocks, or give "
+            "--timestamp-attribute if a collector received them earlier.",
         )
-    return (
-        f"{part} arrived after their epochs had closed",
-        "Raise allowed_lateness of the collection, or check epoch.origin and the devices' clocks.",
-    )
-
-
-def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
+    reason = Reason(fate)
     if reason is Reason.UNKNOWN_COLLECTION:
         return (
             f"{part} belong to a collection that was not given",
@@ -133,9 +116,7 @@ def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str
             f"{time_of_files(record)}",
             f"{REMEDY}; where that time is right, devices' clocks are ahead.",
         )
-    if reason.value in details:
-        return f"{part} were rejected as {reason.value}", details[reason.value]
-    return f"{part} were rejected as {reason.value}", reason.explanation
+    return f"{part} were rejected as {reason.value}", details.get(reason.value, reason.explanation)
 
 
 def details_of_reasons(record: RunRecord, output: str) -> dict[str, str]:
@@ -166,14 +147,4 @@ def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[lis
 def time_of_files(record: RunRecord) -> str:
     """The time limit that decided ``future_epoch``: the option --not-after, or the files' own times."""
     given = record.limits.get("not_after")
-    if given is not None:
-        return f"--not-after, {instant(int(given))}"
-    folder = Path(record.folder)
-    earliest = earliest_time(
-        one.path if "://" in one.path else str(folder / one.path) for one in record.inputs
-    )
-    return (
-        "the time of each file in its store"
-        if earliest is None
-        else f"each file's own time; the earliest: {earliest}"
-    )
+    return "each file's own time" if given is None else f"--not-after, {instant(int(given))}"

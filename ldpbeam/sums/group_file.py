@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 
 from ldpbeam.collection.domain import Domain
@@ -52,11 +51,14 @@ def values_of(domain: Domain, text: str) -> list[int]:
             raise ValueError("is not one of the labels")
         return [place]
     first, dots, last = text.partition("..")
-    if domain.maximum is not None and not domain.whole:
-        if not dots:
-            raise ValueError("is no part of the range, such as 0..60")
-        edges = [_number(one) * domain.scale for one in (first, last)]
-        low, high = (round(edge) for edge in edges)
+    buckets = domain.maximum is not None and not domain.whole
+    try:
+        begin, end = (exact_number(one) for one in (first, last if dots or buckets else first))
+    except ValueError:
+        raise ValueError("is no part of the domain, such as 0..60") from None
+    if buckets:
+        edges = begin * domain.scale, end * domain.scale
+        low, high = map(round, edges)
         # A label has digits enough to tell the edges apart, and not always all of them.
         if any(
             edge != near and text.strip() != domain.edge(near)
@@ -66,22 +68,9 @@ def values_of(domain: Domain, text: str) -> list[int]:
         if not 0 <= low < high <= domain.size:
             raise ValueError(f"is no part of 0..{domain.maximum:g}")
         return list(range(low, high))
-    try:
-        begin, end = (exact_number(one) for one in (first, last if dots else first))
-    except ValueError:
-        raise ValueError("is neither a value nor several such as 0..59") from None
-    if begin.denominator != 1 or end.denominator != 1:
-        raise ValueError("is neither a value nor several such as 0..59")
-    if not (0 <= begin <= end < domain.size):
+    if begin.denominator != 1 or end.denominator != 1 or not 0 <= begin <= end < domain.size:
         raise ValueError(f"does not lie in 0..{domain.size - 1}")
     return list(range(int(begin), int(end) + 1))
-
-
-def _number(text: str) -> Fraction:
-    try:
-        return exact_number(text)
-    except ValueError:
-        raise ValueError("is no part of the range, such as 0..60") from None
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, str, str]]:

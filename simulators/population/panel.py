@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.collection.epochs import Epochs, instant, parse_instant
+from ldpbeam.collection.epochs import parse_instant
 
 from .request import ABSENT, INDEX, Population, Request
 from .tables import TextColumn, column_names, counted, encode, in_header, note_absent, read_columns, recoded
@@ -132,7 +132,8 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
         else:
             epoch = calendar.index(number)
         if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
-            raise fail(text, _unplanned(epoch, calendar))
+            why = f"epoch {epoch} is none of the planned epochs, which count from 0"
+            raise fail(text, f"{why}: correct the column, or epoch.origin of the collection")
         epochs.append(epoch)
     if kinds == {True} and min(epochs) == 1:
         request.note(
@@ -140,16 +141,6 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             "epoch 0; if the column counts from 1, subtract 1 from it"
         )
     return epochs
-
-
-def _unplanned(epoch: int, calendar: Epochs | None) -> str:
-    planned = "0 or more"
-    if calendar is not None:
-        planned = f"0 .. {calendar.count - 1}, which begin at {instant(calendar.origin)}"
-    return (
-        f"epoch {epoch} is none of the planned epochs {planned}; they count from 0: correct the column, or "
-        "epoch.origin of the collection"
-    )
 
 
 def epoch_of_text(text: str) -> tuple[int, bool]:

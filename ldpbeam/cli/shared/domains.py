@@ -54,19 +54,12 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
 
 @dataclass(frozen=True)
 class FoundStrings:
-    """The strings that a run has found, as the labels of a domain, and one more for all others.
-
-    Attributes:
-        collection: that found them.
-        domain: of the strings, those of the newest epoch first.
-        reports: counted in the newest epoch.
-        comment: a line for the file of a collection.
-    """
+    """The strings that a run has found, as the labels of a domain, and one more for all others."""
 
     collection: Collection
     domain: Domain
-    reports: int
-    comment: str
+    reports: int  # counted in the newest epoch
+    comment: str  # a line for the file of a collection
 
 
 def found_strings(results: Path) -> FoundStrings:

@@ -279,7 +279,7 @@ def test_a_run_that_counts_nothing_says_so_and_why(
     [
         ("", {"late": 9}, "--timestamp-attribute"),
         ("received", {"late": 9}, "Raise allowed_lateness"),
-        ("", {}, "no message came"),
+        ("", {}, "no record came"),
         ("", {"rejected.future_epoch": 5, "late": 4}, "5 of 9 were rejected as future_epoch"),
     ],
 )
@@ -322,7 +322,7 @@ def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> No
     assert "rejected 2" in out
     lines = [line for line in err.splitlines() if line.startswith("ldpbeam: ")]
     assert lines == [
-        f"ldpbeam: {cut}: the file ends inside the record at byte 0: 77 bytes are missing, and no report of "
+        f"ldpbeam: {cut}: the file ends inside the record at byte 0, which lacks 77 bytes: no report of "
         "it is counted. Fetch the file again. [W-RUN-TRUNCATED]",
         "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3. Check that all files are there and "
         "whole. [W-RUN-GAP]",

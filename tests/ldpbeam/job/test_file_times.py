@@ -10,7 +10,7 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_instant
-from ldpbeam.job.file_times import doubtful_times, earliest_time
+from ldpbeam.job.file_times import doubtful_times
 from tests.pipelines.running import collection
 
 ORIGIN = parse_instant("2026-03-01T00:00:00Z")
@@ -63,6 +63,3 @@ def test_a_time_in_the_future_is_named(tmp_path: Path, time: int) -> None:
 def test_the_time_is_written_out(tmp_path: Path) -> None:
     assert "own time, 2099-01-01T00:00:00Z, is in" in told(tmp_path, [4_070_908_800])[0]
     assert "own time, 1970-01-01T00:00:00Z, is before" in told(tmp_path, [-5])[0]
-    assert earliest_time(["gs://b/x"]) is None
-    there = [str(tmp_path / "0.pb"), str(tmp_path / "none")]
-    assert earliest_time(there) == f"{there[0]}: the file's own time, 1970-01-01T00:00:00Z"

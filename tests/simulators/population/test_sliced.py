@@ -127,8 +127,11 @@ def test_drawn_labels_are_for_life_and_have_their_shares() -> None:
         ({"columns_of": (("land", "x"),)}, "'syn': its values are drawn, so it has no columns"),
         ({"columns_of": (("os", "x"),)}, "no slices.os; it has: arm, land"),
         ({"shares": (SliceShares("os", (), (0.5, 0.5)),)}, "no slices.os"),
-        ({"shares": (SliceShares("arm", (), (0.5, 0.5)),)}, "arm has 3 labels, and not 2 shares"),
-        ({"shares": (SliceShares("arm", ("a", "a", "b"), (0.5, 0.3, 0.2)),)}, "not of its labels: a, b, a:b"),
+        ({"shares": (SliceShares("arm", (), (0.5, 0.5)),)}, "shares of arm are not one for each"),
+        (
+            {"shares": (SliceShares("arm", ("a", "a", "b"), (0.5, 0.3, 0.2)),)},
+            "each of its labels: a, b, a:b",
+        ),
         (
             {"columns_of": (("arm", "x"),), "shares": (SliceShares("arm", (), (0.5, 0.5)),)},
             "a column and shares",
