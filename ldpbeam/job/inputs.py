@@ -56,8 +56,8 @@ def match_inputs(pattern: str) -> MatchedFiles:
     raise UsageError(
         "E-USAGE-INPUT",
         f"{pattern!r} names no file" + (f", but {some_of(left)}" if left else ""),
-        remedy=f"Correct --input; {pattern.rstrip('/') + '/**'!r} names the files in all folders below. Name a "
-        "file itself if it is passed over.",
+        remedy=f"Correct --input; {pattern.rstrip('/') + '/**'!r} names the files in all folders below. Name "
+        "a file itself if it is passed over.",
     )
 
 
