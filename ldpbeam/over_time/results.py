@@ -18,9 +18,6 @@ from ldpbeam.over_time.slice_results import damaged, opened, require_slice, slic
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LATER_COLUMNS = {"version": "int64", "epoch_end": "timestamp[us, tz=UTC]", "std_error_floor": "double"}
-"""Columns that files of earlier versions lack, and are null there."""
-
 _ROWS = 1 << 16
 """So many are read at once."""
 _NEEDED = {"digest", "epoch", "revision", "value", "n", "estimate", "std_error"}
@@ -100,9 +97,7 @@ class ResultsFolder:
                     parts[part.key, part.epoch] = part._replace(paths=paths, usable=usable)
         if not parts and chosen:
             require_slice(folder, chosen)
-        whole = pa.unify_schemas(schemas)
-        later = [pa.field(n, _kind(kind)) for n, kind in LATER_COLUMNS.items() if n not in whole.names]
-        whole = pa.schema([field.with_nullable(True) for field in (*whole, *later)])
+        whole = pa.schema([field.with_nullable(True) for field in pa.unify_schemas(schemas)])
         # An attribute that the newest revision has no more is not in its file.
         newest_parts = [p for p in parts.values() if p.revision == newest[p.key.digest, p.epoch]]
         return cls(tuple(sorted(newest_parts)), frozenset(several), whole, chosen)
@@ -149,12 +144,6 @@ def read_results(folder: Path, slice_: Mapping[str, str] | None = None) -> pa.Ta
 
     results = ResultsFolder.of(folder, slice_)
     return pa.concat_tables(results.tables()).combine_chunks()
-
-
-def _kind(name: str) -> Any:
-    import pyarrow as pa
-
-    return pa.timestamp("us", "UTC") if name.startswith("timestamp") else pa.type_for_alias(name)
 
 
 def published_rows(path: Path, slice_: Mapping[str, str]) -> pa.Table:

@@ -151,8 +151,7 @@ def _read(known: Known, history: History, results: Path) -> ReadHistory:
     if collection is None:
         raise UsageError(
             "E-USAGE-COLLECTION",
-            f"nothing says how {key.collection} (digest {key.digest}) was collected: run.json is missing, or "
-            "an earlier version wrote it",
+            f"nothing says how {key.collection} (digest {key.digest}) was collected: run.json is missing",
             where=str(results),
             remedy="Give the collection with --collection FILE.",
         )
