@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,8 @@ from ldpbeam.errors import UsageError, option_error
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
     from ldpbeam.collection.slice_shares import SliceShares
+    from ldpbeam.simulators.deliver.files import Compression, Format
     from ldpbeam.simulators.deliver.simulate import SimulationRecord
-
-
-@dataclass(frozen=True)
-class SimulateOptions:
-    collection_file: Path  # what the devices report for
-    population: str  # which values they hold
-    devices: int | None = None  # how many; None for all of a data set
-    epochs: int | None = None  # likewise
-    out: Path | None = None  # folder for reports/; None where there is a topic
-    topic: str | None = None  # to publish to; None for files alone
-    seed: int = 1  # of all random words
-    report_format: str = "batch"  # or report, or parquet
-    compression: str = "none"  # of the files; or gzip, or zstd
-    truth: bool = False  # whether the true frequencies are written too
-    slice_columns: tuple[tuple[str, str], ...] = ()  # of the population's file, by dimension
-    slice_shares: tuple[SliceShares, ...] = ()  # of labels that devices draw
 
 
 def _slice_column(text: str) -> tuple[str, str]:
@@ -53,6 +38,7 @@ def _slice_column(text: str) -> tuple[str, str]:
 )
 @click.option(
     "--population",
+    "spec",
     required=True,
     metavar="SPEC",
     help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
@@ -103,59 +89,73 @@ def _slice_column(text: str) -> tuple[str, str]:
 )
 @slice_shares_option("Devices draw their labels once, with these shares, and not with equal ones:")
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
-def simulate(**asked: Any) -> None:
+def simulate(  # noqa: PLR0913 - the options
+    *,
+    collection_file: Path,
+    spec: str,
+    devices: int | None,
+    epochs: int | None,
+    out: Path | None,
+    topic: str | None,
+    seed: int,
+    report_format: Format,
+    compression: Compression,
+    truth: bool,
+    slice_columns: tuple[tuple[str, str], ...],
+    slice_shares: tuple[SliceShares, ...],
+) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
-    simulate_reports(SimulateOptions(**asked))
-
-
-def simulate_reports(asked: SimulateOptions) -> None:
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.cli.shared.progress import Bar
-    from ldpbeam.simulators.deliver.simulate import simulate
+    from ldpbeam.simulators.deliver.simulate import simulate as write_reports
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.sliced import sliced
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.random_words import RandomWords
 
-    if asked.topic is not None:
-        _require_publishable(asked.topic, asked.compression)
-    elif asked.out is None:
+    if topic is not None:
+        _require_publishable(topic, compression)
+    elif out is None:
         raise option_error("the reports have nowhere to go", "Add --output or --topic.")
-    collection = load(asked.collection_file)
-    words = RandomWords(asked.seed)
+    collection = load(collection_file)
+    words = RandomWords(seed)
     notes: list[str] = []
 
-    spec = asked.population
     people: Population | Joint
-    given: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
-    given |= {"random_words": words, "note": notes.append}
+    given: dict[str, Any] = {
+        "devices": devices,
+        "epochs": epochs,
+        "random_words": words,
+        "note": notes.append,
+    }
     try:
         if collection.domain is None:
             limit = collection.protocol.device.sum_limit
             people = joint_population(spec, attributes=collection.histograms, limit=limit, **given)
         else:
             people = population(spec, domain=collection.domain, calendar=collection.epochs, **given)
-        columns, shares = asked.slice_columns, asked.slice_shares
-        said = sliced(spec, people, collection, columns, shares, random_words=words, note=notes.append)
+        said = sliced(
+            spec, people, collection, slice_columns, slice_shares, random_words=words, note=notes.append
+        )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     say(*notes)
     with Bar("simulate", people.epochs, "epochs") as bar:
         common: dict[str, Any] = {
-            "seed": asked.seed,
-            "spec": asked.population,
+            "seed": seed,
+            "spec": spec,
             "notes": notes,
-            "format": asked.report_format,
-            "truth": asked.truth,
+            "format": report_format,
+            "truth": truth,
             "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,
             "on_epoch": lambda epoch, reports: bar.count(1, reports),
         }
-        if asked.topic is not None:
-            done, where = _publish(collection, said, asked.topic, out=asked.out, **common)
+        if topic is not None:
+            done, where = _publish(collection, said, topic, out=out, **common)
         else:
-            assert asked.out is not None  # noqa: S101 - refused above
-            common["compression"] = asked.compression
-            done, where = simulate(collection, said, asked.out, **common), str(asked.out / "reports")
+            assert out is not None  # noqa: S101 - refused above
+            common["compression"] = compression
+            done, where = write_reports(collection, said, out, **common), str(out / "reports")
     say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
     for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
         if part.labels is not None and domain.labels is None and domain.values is not None:
@@ -164,7 +164,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
                 f"values{of}: not all are whole numbers 0 to {domain.size - 1}, so the distinct values are "
                 "numbered from 0, in ascending order"
             )
-    if asked.topic is not None:
+    if topic is not None:
         say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
     deliver(asdict(done))
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import batch_message
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import LdpError
-from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.cli.calling import call
 from tests.ldpbeam.collector.serving import TYPE, names
@@ -78,20 +77,13 @@ def send(port: int, bodies: list[bytes]) -> set[int]:
     return found
 
 
-def message(digest: int, some: ReportColumns) -> bytes:
-    many = report_pb2.ReportBatch(digest=digest, epoch=some.epoch, count=len(some.report_ids))
-    many.report_ids.extend(some.report_ids.tolist())
-    many.payloads = some.payloads.tobytes()
-    return many.SerializeToString()
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.Signals) -> None:
     with started(tmp_path) as (process, port):
         agreed = load_collection(tmp_path / "one.yaml")
         batches = fleet(agreed, 100, 1)
-        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
+        assert send(port, [batch_message(some) for some in batches]) == {204}
         assert send(port, [b"\xff"]) == {400}
         second = failed(tmp_path, "--listen", "0", "--output", str(tmp_path / "reports"))
         assert second[0] == 6

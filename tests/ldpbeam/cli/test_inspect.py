@@ -11,7 +11,6 @@ import pytest
 
 from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.cli.run import run_over_files
-from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.slices import NO_SLICES
@@ -19,6 +18,7 @@ from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.records.file_views import view_of
 from ldpbeam.wire.codec import framed
+from tests.ldpbeam.cli.calling import told
 from tests.narrow import present
 
 YAML = """\
@@ -37,9 +37,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection, its simulation with the truth, and a run over it with one broken file."""
     base = tmp_path_factory.mktemp("inspect")
     (base / "screens.yaml").write_text(YAML)
-    simulate_reports(
-        SimulateOptions(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True)
-    )
+    fleet = ("--population", "zipf:1.1", "--devices", DEVICES, "--epochs", EPOCHS, "--truth")
+    told("simulate", "--collection", base / "screens.yaml", *fleet, "--output", base / "sim")
     (base / "broken.pb").write_bytes(b"\x01\xff")
     inputs = (str(base / "sim" / "reports"), str(base / "broken.pb"))
     asked = {"files": inputs, "output": str(base / "out")}

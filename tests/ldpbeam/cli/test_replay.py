@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
@@ -131,16 +131,6 @@ def with_latest(output: Path) -> None:
 # --- streams
 
 
-def message(agreed: Collection, columns: ReportColumns) -> bytes:
-    return report_pb2.ReportBatch(
-        digest=agreed.digest,
-        epoch=columns.epoch,
-        count=len(columns.report_ids),
-        report_ids=columns.report_ids.tolist(),
-        payloads=columns.payloads.tobytes(),
-    ).SerializeToString()
-
-
 def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
     return [
         report_pb2.Report(
@@ -181,8 +171,8 @@ class Streamed:
 def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
     one = Streamed(tmp_path, ONE)
     sent = [c for c in with_duplicates(fleet(TWO)) if c.epoch == 0]
-    mine = [message(ONE, c) for c in fleet(ONE) if c.epoch == 0]
-    one.step(*mine, *(message(TWO, c) for c in sent[1:]), *singles(TWO, sent[0]), b"", b"junk")
+    mine = [batch_message(c) for c in fleet(ONE) if c.epoch == 0]
+    one.step(*mine, *(batch_message(c) for c in sent[1:]), *singles(TWO, sent[0]), b"", b"junk")
     one.step(now=3600 + 1800 + 5, times=4)
     first = one.end()
     check_books(first)
@@ -208,7 +198,7 @@ def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
 def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
     one = Streamed(tmp_path, ONE, keep_landed=10 * 366 * 86_400)
     mine, other = ([c for c in fleet(agreed) if c.epoch == 0] for agreed in (ONE, TWO))
-    one.step(*(message(ONE, c) for c in mine), *(message(TWO, c) for c in other))
+    one.step(*(batch_message(c) for c in mine), *(batch_message(c) for c in other))
     one.step(now=3 * 366 * 86_400, times=4)
     one.end()
     there = one.opened().state.landed_rows
@@ -236,7 +226,7 @@ def test_a_tolerance_that_was_too_small(tmp_path: Path) -> None:
     assert strict.digest == ONE.digest
     one = Streamed(tmp_path, strict)
     batches = [c for c in fleet(ONE) if c.epoch == 1]
-    early, other = (message(ONE, c) for c in batches[:2])
+    early, other = (batch_message(c) for c in batches[:2])
     one.step(early)
     one.step(other, early, now=3700, times=4)
     one.step(now=2 * 3600 + 5, times=4)
