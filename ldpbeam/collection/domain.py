@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from math import floor, isfinite
 
 from ldpbeam.collection.number import exact_number
@@ -97,20 +96,11 @@ class Domain:
             "atoms are for values in order, and these have none",
             "Write ordered: true if the order of the values means something, or remove atoms.",
         )
-        repeated = [first for first, second in pairwise(self.atoms) if first == second]
-        if repeated:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"atoms name the value {self.label(repeated[0])} more than once",
-                key="domain",
-                remedy="Name each atom once; numbers of a range are one value if one bucket holds them.",
-            )
-        ascending = list(self.atoms) == sorted(self.atoms)
         require(
-            ascending and 0 <= self.atoms[0] <= self.atoms[-1] < self.size,
+            list(self.atoms) == sorted(set(self.atoms)) and 0 <= self.atoms[0] <= self.atoms[-1] < self.size,
             "domain",
-            f"atoms must be ascending values of the domain, 0 .. {self.size - 1}",
-            "Write for example atoms: [0].",
+            f"atoms must be different values of the domain, 0 .. {self.size - 1}, in ascending order",
+            "Name each atom once; numbers of a range are one value if one bucket holds them.",
         )
 
     @property

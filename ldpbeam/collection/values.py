@@ -16,6 +16,8 @@ from ldpbeam.protocols.device import plain_integer
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+_REMEDY = "Give a label or a number of the domain, or ldpbeam.Index(i) for the value at place i."
+
 
 @dataclass(frozen=True)
 class Index:
@@ -88,13 +90,4 @@ def index_of(given: Any, domain: Domain) -> int:
         return domain.index_of_number(exact_number(given))
     except ValueError as error:
         # Without the cause: its text may hold the value.
-        raise value_error(f"the value is {error}", _remedy(domain, given)) from None
-
-
-def _remedy(domain: Domain, given: Any) -> str:
-    if domain.labels is None:
-        end = f"0 to {domain.size - 1}" if domain.maximum is None else "the range"
-        return f"Give a number of {end}, or ldpbeam.Index(i) for the value at place i."
-    if isinstance(given, str):
-        return "Add the label, or other: LABEL to the collection's domain."
-    return "Give the label itself, or ldpbeam.Index(i) for the one at place i."
+        raise value_error(f"the value is {error}", _REMEDY) from None

@@ -84,7 +84,7 @@ class Needs:
             _within(what, level, LEAST_LEVEL, MOST_LEVEL)
         _within("the cap", self.inputs_cap, LEAST_LEVEL, MOST_LEVEL * self.values)
         if self.target is not None and not 0 < self.target < self.whole:
-            raise _unfit(self._target_range)
+            raise _unfit(f"the target error must lie between 0 and {self._whole_in_words}")
         _within("the bits of a report", self.bits, 1, 1 << 30)
         if self.first is not None and self.longitudinal is not None and not self.first < self.longitudinal:
             raise _unfit(f"ε1 = {self.first:g} is not below ε∞ = {self.longitudinal:g}")
@@ -95,8 +95,8 @@ class Needs:
         return 1.0
 
     @property
-    def _target_range(self) -> str:
-        return "the target error must lie between 0 and 100 percentage points"
+    def _whole_in_words(self) -> str:
+        return "100 percentage points"
 
     @property
     def limited(self) -> bool:
@@ -142,11 +142,8 @@ class MeanNeeds(Needs):
         return float(self.maximum)
 
     @property
-    def _target_range(self) -> str:
-        return (
-            f"the target error of a mean is in the units of the counter and must lie between 0 and "
-            f"{self.maximum:,}, the end of its range (or 0% and 100% of that)"
-        )
+    def _whole_in_words(self) -> str:
+        return f"{self.maximum:,}, the end of the counter's range (or 100%)"
 
 
 class Ordered(Enum):
@@ -181,13 +178,10 @@ class OrderedNeeds(Needs):
         return 1.0 if self.asked is Ordered.SHARE else self.length
 
     @property
-    def _target_range(self) -> str:
+    def _whole_in_words(self) -> str:
         if self.asked is Ordered.SHARE:
-            return super()._target_range
-        return (
-            f"the target error of a {self.asked.value} is in the units of the values and must lie between 0 "
-            f"and {self.length:,g}, the length of the domain (or 0% and 100% of that)"
-        )
+            return super()._whole_in_words
+        return f"{self.length:,g}, the length of the domain (or 100%)"
 
 
 @lru_cache(16)

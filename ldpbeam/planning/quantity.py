@@ -34,7 +34,6 @@ RANKED = " where frequencies fall like 1/rank"
 @dataclass(frozen=True)
 class Quantity:
     subject: str
-    unit: str
     length: float | None = None
 
     def number(self, error: float) -> str:
@@ -51,12 +50,12 @@ class Quantity:
 
 def quantity(needs: Needs) -> Quantity:
     if isinstance(needs, FrequencyNeeds):
-        return Quantity(f"{needs.values:,} values", "points")
+        return Quantity(f"{needs.values:,} values")
     if isinstance(needs, MeanNeeds):
-        return Quantity(f"the mean of 0 .. {needs.maximum:,}", "units of the counter", needs.whole)
+        return Quantity(f"the mean of 0 .. {needs.maximum:,}", needs.whole)
     if not isinstance(needs, OrderedNeeds):
         raise TypeError(f"{type(needs).__name__} is for no quantity that there is")
     values = f"{needs.values:,} values in order"
     if needs.asked is Ordered.SHARE:
-        return Quantity(f"cumulative shares of {values}", "points")
-    return Quantity(f"the {needs.asked.value} of {values}", "units of the values", needs.length)
+        return Quantity(f"cumulative shares of {values}")
+    return Quantity(f"the {needs.asked.value} of {values}", needs.length)

@@ -152,7 +152,7 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
         (("--devices", 10), "E-USAGE-OPTION", "how many values"),
         (("--values", 10), "E-USAGE-OPTION", "--devices N"),
         (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-OPTION", "both say it"),
-        (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-OPTION", "units of the counter"),
+        (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-OPTION", "end of the counter"),
         ((*SMALL, "--target-error", "1%"), "E-USAGE-OPTION", "percentage points"),
         (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-OPTION", "not a readable text"),
         (("--population", "syn", "--devices", 9), "E-USAGE-OPTION", "--values N"),

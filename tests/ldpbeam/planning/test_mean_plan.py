@@ -189,6 +189,8 @@ def test_flips_spend_the_first_level_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("target", [0.0, 1000.0, -1.0])
 def test_a_target_beyond_the_range_is_refused_with_its_unit(target: float) -> None:
-    with pytest.raises(UsageError, match="units of the counter and must lie between 0 and 1,000") as caught:
+    with pytest.raises(
+        UsageError, match="must lie between 0 and 1,000, the end of the counter's range"
+    ) as caught:
         MeanNeeds(1_001, 10, target=target)
     assert caught.value.code == "E-USAGE-OPTION"
