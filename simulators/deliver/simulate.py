@@ -198,16 +198,6 @@ def write_record(record: SimulationRecord, out: Path) -> None:
 
 def _require(collection: Collection, population: Population | Joint, first_epoch: int) -> None:
     """Raise unless every report will be one of the collection's."""
-    sizes = [domain.size for _, domain in collection.histograms]
-    drawn = [part.domain_size for part in _parts(population)]
-    if drawn != sizes:
-        there, wanted = " and ".join(map(str, drawn)), " and ".join(map(str, sizes))
-        raise UsageError(
-            "E-USAGE-POPULATION",
-            f"the population has {there} values and the collection "
-            f"{collection.name!r} has {wanted}, so its values mean nothing to the devices",
-            remedy="Make the population from the collection's domain.",
-        )
     last = first_epoch + population.epochs - 1
     if not (collection.epochs.contains(first_epoch) and collection.epochs.contains(last)):
         raise UsageError(

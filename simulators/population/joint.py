@@ -70,9 +70,6 @@ def joint_population(
     purpose: str = "population",
 ) -> Joint:
     """The population a SPEC describes (docs/commands.md)."""
-    for name, number in (("devices", devices), ("epochs", epochs)):
-        if number is not None and number < 1:
-            raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
     requests = [
         Request(spec, rest, domain, devices, epochs, random_words, f"{purpose}.{index}", note=note)

@@ -37,9 +37,6 @@ def population(
     purpose: str = "population",
 ) -> Population:
     """The population a SPEC describes (docs/commands.md)."""
-    for name, number in (("devices", devices), ("epochs", epochs)):
-        if number is not None and number < 1:
-            raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
     build = _KINDS.get(kind)
     if build is None:

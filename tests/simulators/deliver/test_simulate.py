@@ -184,7 +184,6 @@ def test_reports_are_never_mixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"population": Given(VALUES, domain_size=4)}, "E-USAGE-POPULATION"),
         ({"first_epoch": 998}, "E-USAGE-POPULATION"),
         ({"first_epoch": -1}, "E-USAGE-POPULATION"),
         ({"format": "csv"}, "E-USAGE-OPTION"),
