@@ -22,7 +22,6 @@ class _Dealt:
 
     devices: int
     epochs: int
-    domain_size: int
     labels: tuple[str, ...] | None
     column: NDArray[np.int32]
     random_words: RandomWords
@@ -64,10 +63,10 @@ def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
     devices = request.at_most("devices", request.devices, values.size)
-    epochs, size, held = request.needed("epochs", request.epochs), request.domain.size, values[:devices]
+    epochs, held = request.needed("epochs", request.epochs), values[:devices]
     if permute:
-        return _Dealt(devices, epochs, size, labels, held, request.random_words)
-    return Panel(0, epochs, size, labels, held[None], dict.fromkeys(range(epochs), 0))
+        return _Dealt(devices, epochs, labels, held, request.random_words)
+    return Panel(0, epochs, labels, held[None], dict.fromkeys(range(epochs), 0))
 
 
 def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Population:
@@ -79,7 +78,7 @@ def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Popu
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
         row[:] = column[:devices]
-    return Panel(0, epochs, request.domain.size, labels, table, {epoch: epoch for epoch in range(epochs)})
+    return Panel(0, epochs, labels, table, {epoch: epoch for epoch in range(epochs)})
 
 
 def _between(request: Request, part: str, names: list[str]) -> list[str]:

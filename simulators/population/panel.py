@@ -23,7 +23,6 @@ class Panel:
 
     first_epoch: int
     epochs: int
-    domain_size: int
     labels: tuple[str, ...] | None
     table: NDArray[np.int32]
     rows: Mapping[int, int]
@@ -85,7 +84,6 @@ def arranged(
     return Panel(
         there[0],
         epochs,
-        request.domain.size,
         labels,
         np.ascontiguousarray(table[:, :devices]),
         {epoch_index - there[0]: rank for epoch_index, rank in rank.items()},

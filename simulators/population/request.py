@@ -42,10 +42,6 @@ class Population(Protocol):
         """Number of epochs."""
 
     @property
-    def domain_size(self) -> int:
-        """Number of values of the domain."""
-
-    @property
     def labels(self) -> tuple[str, ...] | None:
         """A name per value when the domain or data gives them; '' for values the data lacks."""
 

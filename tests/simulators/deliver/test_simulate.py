@@ -41,7 +41,6 @@ class Given:
     """A population written down."""
 
     table: NDArray[np.int32]
-    domain_size: int = 3
     labels: tuple[str, ...] | None = None
 
     @property
