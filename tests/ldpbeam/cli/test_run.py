@@ -22,10 +22,12 @@ import pytest
 from ldpbeam import admit
 from ldpbeam.admission import ReportColumns
 from ldpbeam.cli import main as command
+from ldpbeam.cli import run as running
 from ldpbeam.cli.shared import progress
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
+from ldpbeam.engine.status import Status
 from ldpbeam.job.config import RunConfig
 from tests.conftest import REPOSITORY
 from tests.narrow import present
@@ -284,7 +286,7 @@ def test_a_run_that_counts_nothing_says_so_and_why(
     ],
 )
 def test_a_stream_that_counted_nothing_is_no_success(
-    tmp_path: Path, attribute: str, fates: dict[str, int], text: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], attribute: str, fates: dict[str, int], text: str
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
@@ -305,6 +307,9 @@ def test_a_stream_that_counted_nothing_is_no_success(
     assert record.exit_code == 5
     assert text in (why_nothing(record) or "")
     assert why_nothing(stopped({"read": 1, "counted": 1})) is None
+    running._line("published", stopped({"read": 2000, "counted": 2000}), Status())
+    said = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ read 2,000 = counted 2,000 \+ .*\n"
+    assert re.fullmatch(said, capsys.readouterr().out)
 
 
 @pytest.mark.thorough
