@@ -31,8 +31,6 @@ class DirectMemo:
     """Symbols by small keys, one cell for each; the same contract as :class:`FleetMemo`'s."""
 
     def __init__(self, keys: int) -> None:
-        if keys < 1:
-            raise ValueError(f"a memory of {keys} keys holds nothing; pass at least 1")
         self._cells: NDArray[Any] = np.zeros(keys, np.uint8)
 
     def __len__(self) -> int:
@@ -46,30 +44,20 @@ class DirectMemo:
         answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
         count = kernels.look(keys, self._cells, answers, rows)
         if count < 0:
-            raise ValueError(
-                f"a memo key is negative or above {self._cells.size - 1}; number devices and inputs from 0"
-            )
+            raise ValueError("a memo key is of no device")
         if count:
             new = rows[:count]
-            drawn = np.ascontiguousarray(_drawn(draw, new, ()), np.int64)
+            drawn = np.ascontiguousarray(draw(new), np.int64)
             most = _NARROW if self._cells.dtype == np.uint8 else _WIDE
-            wrong = kernels.enter(keys, new, drawn, most, self._cells, answers)
-            if wrong > 0:
+            if kernels.enter(keys, new, drawn, most, self._cells, answers):
                 self._cells = self._cells.astype(np.int64)
-                wrong = kernels.enter(keys, new, drawn, _WIDE, self._cells, answers)
-            if wrong:
-                raise ValueError("a new answer is negative or 2**63 - 1; symbols count from 0")
+                kernels.enter(keys, new, drawn, _WIDE, self._cells, answers)
         return answers
 
     def part(self, index: int) -> FleetMemo | DirectMemo:
         raise IndexError(f"a memory of one attribute has no part {index}")
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
-        if inputs * devices != self._cells.size:
-            raise ValueError(
-                f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "
-                "each; pass the numbers it was made with"
-            )
         counts: NDArray[np.int64] = np.count_nonzero(self._cells.reshape(devices, inputs), axis=1)
         return counts
 
@@ -78,8 +66,6 @@ class FleetMemo:
     """Permanent answers by 64-bit key; what ``ldpbeam.protocols.simulation.FleetAnswers`` asks for."""
 
     def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo | DirectMemo] = ()) -> None:
-        if answer_bytes is not None and answer_bytes < 1:
-            raise ValueError(f"an answer has at least 1 byte, not {answer_bytes}")
         self._parts = tuple(parts)
         self._size = 0
         self._clear(_SMALLEST)
@@ -98,15 +84,11 @@ class FleetMemo:
     ) -> NDArray[Any]:
         """The answers for ``keys``; the new ones are drawn first, in one call, and kept."""
         keys = np.ascontiguousarray(keys, np.int64)
-        if keys.size and keys.min() < 0:
-            raise ValueError("a memo key is negative; number devices and inputs from 0")
         positions = np.empty(keys.size, np.int64)
         kernels.find(keys, self._table, self._shift, positions)
         new = np.flatnonzero(positions < 0)
         if new.size:
-            # Drawn before anything changes: a draw that fails leaves the memo as it was.
-            answers = _drawn(draw, new, self._answers.shape[1:])
-            positions[new] = self._keep(keys[new], answers)
+            positions[new] = self._keep(keys[new], draw(new))
         recalled: NDArray[Any] = self._answers[positions]
         return recalled
 
@@ -115,13 +97,7 @@ class FleetMemo:
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
         """How many inputs each device has memoised, the ledger's figure."""
-        keys = self._keys[: self._size]
-        if keys.size and keys.max() >= inputs * devices:
-            raise ValueError(
-                f"the memo holds keys beyond {devices} devices with {inputs} inputs each; pass the "
-                "numbers its keys were made with"
-            )
-        return np.bincount(keys // inputs, minlength=devices)
+        return np.bincount(self._keys[: self._size] // inputs, minlength=devices)
 
     def _keep(self, keys: NDArray[np.int64], answers: NDArray[Any]) -> NDArray[np.int64]:
         first, self._size = self._size, self._size + keys.size
@@ -141,19 +117,6 @@ class FleetMemo:
     def _clear(self, bits: int) -> None:
         self._table = np.full((1 << bits, 2), -1, np.int64)
         self._shift = np.uint64(64 - bits)
-
-
-def _drawn(
-    draw: Callable[[NDArray[np.int64]], NDArray[Any]], rows: NDArray[np.int64], shape: tuple[int, ...]
-) -> NDArray[Any]:
-    """One new answer of a shape for each of the rows; raises ValueError for anything else."""
-    answers = draw(rows)
-    if answers.shape != (rows.size, *shape):
-        raise ValueError(
-            f"{rows.size} new answers of shape {shape} were asked for, "
-            f"and an array of shape {answers.shape} was drawn; return one answer per row"
-        )
-    return answers
 
 
 def _grown(array: NDArray[Any], rows: int, used: int) -> NDArray[Any]:

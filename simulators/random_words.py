@@ -56,24 +56,11 @@ class RandomWords:
         self, purpose: str, epoch: int, first: int, rows: int, per_row: int, limit: int = _FULL
     ) -> NDArray[np.uint64]:
         """Exactly uniform words for rows ``first … first + rows - 1``."""
-        if first < 0 or rows < 0 or per_row < 1:
-            raise ValueError(
-                f"cannot draw words for rows={rows} from first={first} with per_row={per_row}: "
-                "rows and first count from 0, per_row from 1"
-            )
-        if not 1 <= limit <= _FULL:
-            raise ValueError(f"a word cannot be drawn below limit={limit}; pass a limit from 1 to 2**64")
-        start = first * per_row
-        if start + rows * per_row > _FULL:
-            raise ValueError(
-                f"row {first + rows} at {per_row} words a row lies beyond word 2**64 of the stream "
-                f"{purpose!r}; number rows from 0 within each epoch"
-            )
         words = np.empty((rows, per_row), np.uint64)
         most = limit - 1
         mask = (1 << most.bit_length()) - 1
         stream = self._stream(purpose, epoch)
-        philox.draw(np.uint64(start), np.uint64(most), np.uint64(mask), stream, words.reshape(-1))
+        philox.draw(np.uint64(first * per_row), np.uint64(most), np.uint64(mask), stream, words.reshape(-1))
         return words
 
     def step(self, purpose: str, epoch: int, first: int, rows: int, spec: WordSpec) -> NDArray[np.uint64]:

@@ -86,33 +86,6 @@ def test_it_grows_and_forgets_nothing(width: int | None, step: int) -> None:
     assert np.array_equal(backwards[::-1], first)
 
 
-def test_keys_of_no_device_are_refused() -> None:
-    memo = FleetMemo(SYMBOL)
-    memo.recall(keys_of([35]), Drawn(SYMBOL))
-    with pytest.raises(ValueError, match="beyond 7 devices with 5 inputs"):
-        memo.inputs_per_device(5, 7)
-
-
-def test_a_draw_that_fails_leaves_the_memo_as_it_was() -> None:
-    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
-    memo.recall(keys_of([1]), draw)
-
-    def broken(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.zeros(rows.size + 1, np.int64)
-
-    with pytest.raises(ValueError, match="1 new answers"):
-        memo.recall(keys_of([1, 2]), broken)
-    assert len(memo) == 1
-    assert memo.recall(keys_of([2, 1]), draw).tolist() == [1, 0]
-
-
-def test_negative_keys_and_empty_answers_are_refused() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        FleetMemo(SYMBOL).recall(keys_of([3, -1]), Drawn(SYMBOL))
-    with pytest.raises(ValueError, match="at least 1 byte"):
-        FleetMemo(0)
-
-
 # --- a cell for each key
 
 
