@@ -103,7 +103,9 @@ def test_groups_take_them(run: Path) -> None:
     assert abs(float(row["estimate"]) - 1) < 0.1
 
 
-@pytest.mark.parametrize(("key", "label"), zip(["labels", "owner"] * 2, UNPRINTABLE, strict=True), ids=ascii)
+@pytest.mark.parametrize(
+    ("key", "label"), list(zip(["labels", "owner"] * 2, UNPRINTABLE, strict=True)), ids=ascii
+)
 def test_control_signs_are_refused_with_their_line(tmp_path: Path, label: str, key: str) -> None:
     content: dict[str, Any] = {
         "name": "odd",

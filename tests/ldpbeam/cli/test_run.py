@@ -127,7 +127,7 @@ def test_a_clean_run_ends_with_0_and_says_what_it_did(
         (["--streaming", "--watermark-delay", "5s"], "--watermark-delay is for the engine that reads"),
         (["--direct_num_workers=two"], "invalid int value"),
         (["--runner", "NoRunner"], "Unexpected pipeline runner"),
-        (["--kafka-topic", "t"], "more than one of them was given"),
+        (["--watch", "folder"], "more than one of them was given"),
     ],
 )
 def test_wrong_options_end_with_2(
