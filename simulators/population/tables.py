@@ -142,7 +142,7 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
     texts = {text for column in columns for text in column.texts if text}
     unlisted = sorted(text for text in texts if request.domain.place_of(text) is None)
     if unlisted:
-        cells = sum(column.times(unlisted) for column in columns)
+        cells = sum(column.lines_with(unlisted).size for column in columns)
         request.note(
             f"{path}: column {_span(columns)!r}: {counted(cells, 'cell')} with "
             f"{counted(len(unlisted), 'value')} that the domain does not list: taken for {other!r}"
