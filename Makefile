@@ -99,7 +99,7 @@ rust: $(STAMP) cargo ## the Rust device (Rust 1.89 or newer)
 	@$(PARALLEL) -m rust tests/rust
 
 # Bindings are read from a library with its symbols, which no release has.
-kotlin: $(STAMP) java cargo ## the Kotlin device (cargo, Maven), its page and what it costs
+kotlin: $(STAMP) java cargo ## the Kotlin device, and its page (Rust 1.89, Java 17, Maven)
 	cd clients/rust && cargo build --locked --release -p ldpbeam-device-ffi
 	cd clients/rust && cargo build --locked -p ldpbeam-device-ffi --features bindgen && \
 	  target/debug/uniffi-bindgen target/debug/libldpbeam_device_ffi.so ../kotlin/target/bindings

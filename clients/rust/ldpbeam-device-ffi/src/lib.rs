@@ -260,6 +260,11 @@ impl SenderHandle {
         Ok(self.lock().answered(&self.device.0.outbox()?, report.into(), &answer, now())?)
     }
 
+    /// Nothing is sent before, seconds since 1970.
+    pub fn next_attempt(&self) -> f64 {
+        self.lock().next_attempt
+    }
+
     /// Reports that the collector has taken.
     pub fn sent(&self) -> i64 {
         self.lock().sent as i64

@@ -14,6 +14,9 @@ public final class Sender: NSObject, URLSessionTaskDelegate {
     /// Reports that the collector refused for good, by its reason.
     public var dropped: [String: Int64] { handle.dropped() }
 
+    /// Nothing is sent before, seconds since 1970.
+    public var nextAttempt: Double { handle.nextAttempt() }
+
     /// Sends the reports that are due; how many the collector took. A failure is no error: the report stays, and a
     /// later call tries again, after a pause that doubles from failure to failure.
     public func sendDue() async throws -> Int64 {

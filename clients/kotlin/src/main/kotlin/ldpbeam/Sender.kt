@@ -27,6 +27,9 @@ class Sender(outbox: Outbox, url: String, private val timeout: Duration = 30.sec
     /** Reports that the collector refused for good, by its reason. */
     val dropped: Map<String, Long> get() = handle.dropped()
 
+    /** Nothing is sent before, in seconds since 1970. */
+    val nextAttempt: Double get() = handle.nextAttempt()
+
     /**
      * Sends the reports that are due; how many the collector took. A failure is no exception: the report stays, and a
      * later call tries again, after a pause that doubles from failure to failure. It blocks: no call on a main thread.

@@ -4,6 +4,7 @@ import java.io.File
 import java.nio.file.Path
 import java.util.concurrent.Callable
 import java.util.concurrent.Executors
+import kotlin.time.Duration.Companion.days
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
@@ -151,6 +152,9 @@ class DeviceTest {
             assertTrue(it.spent().collections.single().stopped)
         }
         assertTrue(sentinel.isFile && !at("state").resolve("sentinel").exists())
+        val patient = Device.open(theme, at("patient"), maxJump = 2.days)
+        patient.report("dark", 0)
+        assertEquals("E-DEVICE-CLOCK", code { patient.report("dark", 4) })
     }
 
     @Test

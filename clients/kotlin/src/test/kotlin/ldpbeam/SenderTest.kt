@@ -4,6 +4,7 @@ import com.sun.net.httpserver.HttpServer
 import java.net.InetAddress
 import java.net.InetSocketAddress
 import java.nio.file.Path
+import kotlin.time.Duration
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -27,6 +28,7 @@ class SenderTest {
             posted += exchange.requestBody.readBytes()
             val (status, body) = rest.removeFirst()
             exchange.responseHeaders["Location"] = "/elsewhere"
+            exchange.responseHeaders["Retry-After"] = "3000"
             exchange.sendResponseHeaders(status, if (body.isEmpty()) -1 else body.length.toLong())
             exchange.responseBody.use { it.write(body.toByteArray()) }
         }
@@ -69,19 +71,29 @@ class SenderTest {
 
     @Test
     fun `keeps what was taken by nobody, and pauses`() {
-        for (refused in listOf(503 to "", 404 to "<html>", 302 to "")) {
-            val before = posted.size
-            if (before == 0) {
-                reports(3)
-                answers(204 to "", 503 to "", 404 to "<html>", 302 to "")
-            }
+        reports(3)
+        answers(204 to "", 503 to "", 404 to "<html>", 302 to "")
+        for (taken in listOf(1, 0, 0)) {
             Sender(device.outbox, url).use { sender ->
-                assertEquals(if (refused.first == 503) 1 else 0, sender.sendDue())
+                assertEquals(taken, sender.sendDue())
                 assertEquals(0, sender.sendDue())
+                assertEquals(3000.0, sender.nextAttempt - System.currentTimeMillis() / 1000.0, 100.0)
             }
             assertEquals(2, device.outbox.waiting().size)
         }
         assertEquals(4, posted.size)
+    }
+
+    @Test
+    fun `sends nothing before it is due`() {
+        // An epoch of a million days ends in 27 centuries, and a time within it is at hand once in 100 million cases.
+        val definition = python("definition", THEME.replace("length: 1d", "length: 1000000d"))
+        Device.open(definition, folder.resolve("spread").toFile(), spread = Duration.INFINITE).use { spread ->
+            spread.report("dark")
+            answers(204 to "")
+            assertEquals(0, Sender(spread.outbox, url).use { it.sendDue() })
+            assertEquals(0, posted.size)
+        }
     }
 
     @Test
