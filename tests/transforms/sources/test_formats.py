@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import random
 import struct
 from collections.abc import Callable
@@ -20,15 +22,25 @@ from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import frame
 from tests.transforms.sources.test_files import AGREED, check, valid
 
+LZ4 = b"\x04\x22\x4d\x18" + bytes(60)
+
 
 def skippable(content: bytes, which: int = 0) -> bytes:
     return bytes([0x50 + which]) + b"\x2a\x4d\x18" + struct.pack("<I", len(content)) + content
 
 
 MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "bzip2": ("bzip2", lambda: bz2.compress(valid("batch"))),
+    "xz": ("xz", lambda: lzma.compress(valid("batch"))),
+    "lz4": ("lz4", lambda: LZ4),
+    "lz4 behind a skippable frame": ("lz4", lambda: skippable(b"abc", 3) + LZ4),
+    "avro": ("Avro", lambda: b"Obj\x01" + bytes(60)),
     "parquet in gzip": ("Parquet inside gzip", lambda: gzip.compress(valid("parquet"))),
     "parquet in zstd": ("Parquet inside zstd", lambda: zstandard.compress(valid("parquet"))),
     "zstd in gzip": ("compressed twice", lambda: gzip.compress(zstandard.compress(valid("batch")))),
+    "zip": ("a zip archive", lambda: b"PK\x03\x04" + bytes(60)),
+    "arrow file": ("Arrow IPC (Feather)", lambda: b"ARROW1\0\0" + bytes(60)),
+    "sqlite": ("an SQLite database", lambda: b"SQLite format 3\0" + bytes(60)),
     "csv": ("text", lambda: b"device,epoch,value\n1,0,red\n"),
     "csv in UTF-16": ("text", lambda: "device,value\n".encode("utf-16")),
     "csv in gzip": ("text", lambda: gzip.compress(b"device,value\n1,red\n")),
