@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ldpbeam.audit.audit import audit
@@ -17,14 +19,15 @@ from tests.rust.programs import memory_folder, program
 pytestmark = pytest.mark.rust
 
 PARTS = 4
-PLAN = DrawPlan(draws=600, lasting=60, swept=(32, 10), changing=24, held=32)
-FEWER = DrawPlan(draws=300, lasting=20, swept=(16, 10), changing=24, held=32)
+PLAN = DrawPlan(draws=300, lasting=20, swept=(16, 10), changing=24, held=32)
+# Off by one, or without its second round, 0.23 of reports change: 14 standard deviations, and 7 accuse.
+ENOUGH = replace(PLAN, draws=1000)
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM * 100 < FALSE_ALARM_SUITE  # of about sixty audits
 FAULTS = {
     "memo-lost": ("loloha", {Check.LASTING, Check.REOPEN}),
-    "second-round-skipped": ("loloha", {Check.MATCH, Check.SUPPORT}),
-    "off-by-one": ("l_osue", {Check.MATCH, Check.SUPPORT}),
+    "second-round-skipped": ("loloha", {Check.MATCH}),
+    "off-by-one": ("l_osue", {Check.MATCH}),
     "id-from-the-value": ("loloha", {Check.IDS}),
     "weak-generator": ("l_osue", {Check.IDS, Check.DEVICES}),
 }
@@ -48,7 +51,7 @@ def test_the_rust_device_passes_with_every_protocol(memo: str, part: int) -> Non
     for number, asked in list(enumerate(everything))[part::PARTS]:
         # Each with derived answers; the same rounds draw those that are stored: every third is enough.
         if memo == "derived" or number % 3 == 0:
-            outcome = audited(asked, FEWER, memo)
+            outcome = audited(asked, PLAN, memo)
             assert outcome.violations == [], asked.protocol.NAME
             assert Check.MATCH in {one.check for one in outcome.checks}
 
@@ -57,5 +60,5 @@ def test_the_rust_device_passes_with_every_protocol(memo: str, part: int) -> Non
 def test_what_is_planted_is_found(fault: str) -> None:
     protocol, checks = FAULTS[fault]
     asked = one_collection(protocol, 10, epsilon_longitudinal=2.0, epsilon_first=1.0)
-    outcome = audited(asked, PLAN, "derived", fault)
+    outcome = audited(asked, ENOUGH if Check.MATCH in checks else PLAN, "derived", fault)
     assert checks <= outcome.failed, outcome.violations

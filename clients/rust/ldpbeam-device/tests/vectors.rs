@@ -137,6 +137,106 @@ fn scripted_words_give_memo_and_payload_of_every_protocol() {
     assert_eq!(encodings.len(), 11);
 }
 
+/// Words as they come, without a limit.
+struct Raw(Vec<u64>);
+
+impl Words for Raw {
+    fn next(&mut self) -> Result<u64, DeviceError> {
+        Ok(self.0.remove(0))
+    }
+}
+
+#[test]
+fn a_word_beyond_the_last_multiple_of_a_limit_is_passed_over() {
+    let end = 10 * (u64::MAX / 10);
+    assert_eq!(Raw(vec![end, u64::MAX, 27]).below(10).unwrap(), 7);
+    assert_eq!(Raw(vec![end - 1]).below(10).unwrap(), 9);
+    assert_eq!(Raw(vec![u64::MAX]).below(randomness::FULL).unwrap(), u64::MAX);
+}
+
+/// The payload about a value, as an integer, of a protocol of one round, from given words.
+fn payload(definition: &Definition, value: u32, words: &[u64]) -> i64 {
+    let mut script = Script::give(&json!(words));
+    let (payload, _) = definition.protocol.report(&[value], &Memo::default(), &mut script).unwrap();
+    assert_eq!(script.words.0.len(), 0);
+    payload.iter().rev().fold(0, |number, byte| number << 8 | i64::from(*byte))
+}
+
+#[test]
+fn words_at_the_edges_of_every_round() {
+    let weight = |name: &str, key: &str| {
+        integer::<u64>(&json_of(&format!("definitions/{name}.json"))["protocol"]["instant"][key])
+    };
+    let (grr, keep, each) = (definition_of("grr"), weight("grr", "keep"), weight("grr", "each"));
+    let sent = |word: u64| payload(&grr, 5, &[word]);
+    assert_eq!([sent(keep - 1), sent(keep), sent(keep + 5 * each - 1), sent(keep + 5 * each)], [5, 0, 4, 6]);
+    let (mean, keep) = (definition_of("piecewise_mean"), weight("piecewise_mean", "keep"));
+    let (width, each) = (weight("piecewise_mean", "width"), weight("piecewise_mean", "each"));
+    let (inside, last) = (keep * width, (2 + width).cast_signed());
+    let sent = |word: u64| payload(&mean, 3, &[word]);
+    assert_eq!([sent(0), sent(inside - 1), sent(inside), sent(inside + 3 * each)], [3, last, 0, last + 1]);
+    let (one, zero) = (weight("oue", "one"), weight("oue", "zero"));
+    let mut words = vec![zero; 11];
+    words[0] = zero - 1;
+    words[5] = one - 1;
+    assert_eq!(payload(&definition_of("oue"), 5, &words), 0b10_0001);
+    words[5] = one;
+    assert_eq!(payload(&definition_of("oue"), 5, &words), 1);
+}
+
+#[test]
+fn a_long_report_has_a_bit_for_each_value_and_no_other() {
+    let mut asked = changed("oue", "domain.size", &json!(1030));
+    asked["protocol"]["domain_size"] = json!(1030);
+    asked["protocol"]["payload_size"] = json!(129);
+    let definition = parsed(&asked).unwrap();
+    let mut script = Script::give(&json!(vec![0; 1030]));
+    let (payload, _) = definition.protocol.report(&[5], &Memo::default(), &mut script).unwrap();
+    assert_eq!((&payload[..128], payload[128], script.words.0.len()), (&[0xff; 128][..], 0x3f, 0));
+}
+
+/// The largest word below each limit.
+struct Largest;
+
+impl Words for Largest {
+    fn next(&mut self) -> Result<u64, DeviceError> {
+        self.below(randomness::FULL)
+    }
+
+    fn below(&mut self, limit: u128) -> Result<u64, DeviceError> {
+        Ok((limit - 1) as u64)
+    }
+}
+
+#[test]
+fn seeds_at_the_edges() {
+    let seed_of = |memo: Memo| memo.seed.unwrap().iter().rev().fold(0, |all, byte| all << 8 | u128::from(*byte));
+    let seeds = integer::<u128>(&json_of("definitions/loloha_linear.json")["protocol"]["hash"]["seeds"]);
+    let last = definition_of("loloha_linear").protocol.new_memo(&mut Single::new(Largest)).unwrap();
+    assert_eq!(seed_of(last), seeds);
+    let seed = |a: u64| {
+        let mut script = Script::give(&json!([a, 7]));
+        seed_of(definition_of("loloha_affine").protocol.new_memo(&mut script).unwrap())
+    };
+    let exchanged = |a: u64| seed(a) != u128::from(a) | 7 << 64;
+    let near = [0, 8191, u64::MAX - 8190, 8192, u64::MAX - 8191].map(exchanged);
+    assert_eq!(near, [true, true, true, false, false]);
+}
+
+#[test]
+fn noisy_values_end_at_both_margins_to_the_integer() {
+    let protocol = &json_of("definitions/laplace_mean.json")["protocol"];
+    let definition = definition_of("laplace_mean");
+    let sent = |value: u32, sign: u64, rest: u64| {
+        let bits = vec![rest; list(&protocol["instant"]["bits"]).len()];
+        payload(&definition, value, &[vec![sign, sign, rest, rest], bits].concat())
+    };
+    let (last, margin): (i64, i64) = (integer::<i64>(&protocol["domain_size"]) - 1, integer(&protocol["margin"]));
+    // The largest noise is beyond either end; none at all is −1 with a negative sign.
+    assert_eq!([sent(last as u32, u64::MAX, 0), sent(0, 0, 0)], [last + margin, -margin]);
+    assert_eq!([sent(last as u32, u64::MAX, u64::MAX), sent(0, 0, u64::MAX)], [last, -1]);
+}
+
 /// What a person gives, where the vectors have it: a text, indices by their numbers, or one for each attribute.
 fn held(json: &Json) -> Held {
     match json {
