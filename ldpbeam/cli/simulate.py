@@ -88,6 +88,13 @@ def _slice_column(text: str) -> tuple[str, str]:
     help="Take the labels of slices.NAME from this column of the population's file. Repeat it.",
 )
 @slice_shares_option("Devices draw their labels once, with these shares, and not with equal ones:")
+@click.option(
+    "--slice-population",
+    "slice_populations",
+    multiple=True,
+    metavar="NAME=LABEL:SPEC",
+    help="Devices with this label hold other values: arm=treatment:zipf:1.3. Repeat it.",
+)
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
 def simulate(  # noqa: PLR0913 - the options
     *,
@@ -103,13 +110,14 @@ def simulate(  # noqa: PLR0913 - the options
     truth: bool,
     slice_columns: tuple[tuple[str, str], ...],
     slice_shares: tuple[SliceShares, ...],
+    slice_populations: tuple[str, ...],
 ) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.simulators.deliver.simulate import simulate as write_reports
     from ldpbeam.simulators.population.joint import Joint, joint_population
-    from ldpbeam.simulators.population.sliced import sliced
+    from ldpbeam.simulators.population.sliced import SlicesAsked, sliced
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.random_words import RandomWords
 
@@ -121,21 +129,21 @@ def simulate(  # noqa: PLR0913 - the options
     words = RandomWords(seed)
     notes: list[str] = []
 
-    people: Population | Joint
-    given: dict[str, Any] = {
-        "devices": devices,
-        "epochs": epochs,
-        "random_words": words,
-        "note": notes.append,
-    }
-    try:
+    def drawn(spec: str, purpose: str, devices: int | None, epochs: int | None) -> Population | Joint:
+        given: dict[str, Any] = {"devices": devices, "epochs": epochs, "purpose": purpose}
+        given |= {"random_words": words, "note": notes.append}
         if collection.domain is None:
             limit = collection.protocol.device.sum_limit
-            people = joint_population(spec, attributes=collection.histograms, limit=limit, **given)
-        else:
-            people = population(spec, domain=collection.domain, calendar=collection.epochs, **given)
+            return joint_population(spec, attributes=collection.histograms, limit=limit, **given)
+        return population(spec, domain=collection.domain, calendar=collection.epochs, **given)
+
+    try:
+        people = drawn(spec, "population", devices, epochs)
         said = sliced(
-            spec, people, collection, slice_columns, slice_shares, random_words=words, note=notes.append
+            *(spec, people, collection, SlicesAsked(slice_columns, slice_shares, slice_populations)),
+            random_words=words,
+            draw=lambda spec, purpose: drawn(spec, purpose, people.devices, people.epochs),
+            note=notes.append,
         )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None

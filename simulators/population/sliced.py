@@ -20,20 +20,29 @@ from ..random_words import RandomWords
 from .columns import column, dealt_anew
 from .joint import Joint
 from .panel import arranged
-from .request import Note, Population, Request, unnoted
+from .request import ABSENT, Note, Population, Request, unnoted
 from .tables import TextColumn, column_names, counted, read_columns, recoded
 
 Epochs = Callable[[], Iterator[NDArray[np.int32]]]
 """What devices have in each epoch: values, or the places of labels in a dimension."""
 
+Draw = Callable[[str, str], Population | Joint]
+"""Draws a population of a SPEC, for a purpose of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class SlicedPopulation:
-    """A population with the slice of each device in each epoch; ``labels`` are those of each dimension."""
+    """A population with the slice of each device in each epoch.
+
+    Attributes:
+        labels: of the devices, for each dimension.
+        own: (dimension, label, values): what the devices with a label hold instead.
+    """
 
     population: Population | Joint
     slices: Slices
     labels: tuple[Epochs, ...]
+    own: tuple[tuple[int, int, Epochs], ...] = ()
 
     @classmethod
     def drawn(
@@ -45,39 +54,51 @@ class SlicedPopulation:
 
     def epochs(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
         """Of each epoch the values, and places of devices' slices among all combinations, int64."""
-        labels = [one() for one in self.labels]
-        for values in self.population.values():
-            places = np.zeros(len(values), np.int64)
-            for one, some in zip(self.slices.dimensions, labels, strict=True):
-                # A device without a label is absent.
-                places = places * len(one.labels) + np.maximum(next(some), 0)
+        labels, own = [one() for one in self.labels], [one() for _, _, one in self.own]
+        for held in self.population.values():
+            # A device without a label is absent.
+            said = [np.maximum(next(places), 0) for places in labels]
+            values = held
+            for (dimension, label, _), others in zip(self.own, own, strict=True):
+                here = (said[dimension] == label).reshape(-1, *[1] * (held.ndim - 1))
+                values = np.where(here & (held != ABSENT), next(others), values)
+            places = np.zeros(len(held), np.int64)
+            for one, some in zip(self.slices.dimensions, said, strict=True):
+                places = places * len(one.labels) + some
             yield values, places
+
+
+@dataclass(frozen=True)
+class SlicesAsked:
+    """How devices come by their slices.
+
+    Attributes:
+        columns: (dimension, column of the population's file); the labels of other dimensions are drawn.
+        shares: of labels that are drawn; equal ones where there are none.
+        own: texts such as ``arm=treatment:zipf:1.3``, a label and what its devices hold instead.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    shares: tuple[SliceShares, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 def sliced(
     spec: str,
     population: Population | Joint,
     collection: Collection,
-    columns_of: Sequence[tuple[str, str]] = (),
-    shares: Sequence[SliceShares] = (),
+    asked: SlicesAsked,
     *,
     random_words: RandomWords,
+    draw: Draw,
     note: Note = unnoted,
 ) -> SlicedPopulation:
-    """The population that a SPEC described, with slices.
-
-    Labels come from the columns of the population's file, (dimension, column); those of other dimensions are
-    drawn, by their shares or equally often.
-    """
-    slices, columns = collection.slices, dict(columns_of)
-    given = {one.name: one for one in shares}
-    there = [dimension.name for dimension in slices.dimensions]
-    names = [*(name for name, _ in columns_of), *given]
+    """The population that a SPEC described, with slices; ``draw`` makes those of other SPECs."""
+    slices, columns = collection.slices, dict(asked.columns)
+    given = {one.name: one for one in asked.shares}
+    names = [*(name for name, _ in asked.columns), *given]
     for name in names:
-        if name not in there:
-            raise ValueError(
-                f"the collection has no slices.{name}; it has: {', '.join(there) or 'no slices'}"
-            )
+        _place(name, slices)
         if names.count(name) > 1:
             raise ValueError(f"slices.{name} has two columns, or a column and shares; give one of them")
     request = Request(
@@ -94,7 +115,34 @@ def sliced(
         if one.name not in given:
             note(f"slices.{one.name}: devices draw their labels, which are equally frequent")
         labels.append(_drawn(one, given.get(one.name), random_words, population.devices))
-    return SlicedPopulation(population, slices, tuple(labels))
+    others = []
+    for text in asked.own:
+        dimension, label, other = _own(text, slices)
+        purpose = f"population of {text.removesuffix(f':{other}')}"
+        others.append((dimension, label, draw(other, purpose).values))
+    return SlicedPopulation(population, slices, tuple(labels), tuple(others))
+
+
+def _place(name: str, slices: Slices) -> int:
+    """The place of a dimension."""
+    names = [dimension.name for dimension in slices.dimensions]
+    if name not in names:
+        raise ValueError(f"the collection has no slices.{name}; it has: {', '.join(names) or 'no slices'}")
+    return names.index(name)
+
+
+def _own(text: str, slices: Slices) -> tuple[int, int, str]:
+    """The dimension, the label and the SPEC of a text such as ``arm=treatment:zipf:1.3``."""
+    name, _, rest = text.partition("=")
+    place = _place(name, slices)
+    labels = slices.dimensions[place].labels
+    label = max((one for one in labels if rest.startswith(f"{one}:")), default="")  # a:b sorts behind a
+    spec = rest[len(label) + 1 :]
+    if not label or spec.partition(":")[0] not in {"syn", "zipf"}:
+        raise ValueError(
+            f"{text!r} is no label of slices.{name} with syn or zipf, such as {name}={labels[0]}:zipf:1.3"
+        )
+    return place, labels.index(label), spec
 
 
 def _drawn(
@@ -131,6 +179,7 @@ def _of_file(request: Request, name: str, dimension: Dimension) -> Epochs:
 
 
 def _places(request: Request, path: Path, labels: TextColumn, dimension: Dimension) -> NDArray[np.int32]:
+    """The place of the label in each row."""
     places = {label: place for place, label in enumerate(dimension.labels)}
     unlisted = [text for text in labels.texts if text not in places]
     if unlisted and not dimension.is_open:

@@ -37,10 +37,13 @@ def test_slices_are_columns_of_the_file_or_drawn(tmp_path: Path, monkeypatch: py
     )
     assert counts["a", "DE", "y"] == counts["b", "DE", "x"] == counts["a", "FR", "x"] == 0
     drawn = (*common, "--slice-column", "country=land", "--slice-shares", "arm=b:20%,a:80%")
-    assert "equally frequent" not in told(*drawn, "--output", "drawn")
+    said = told(*drawn, "--slice-population", "arm=b:zipf:40", "--output", "drawn")
+    assert "equally frequent" not in said
     truth = pq.read_table("drawn/truth.parquet").to_pylist()
     counts = {(row["slice_arm"], row["slice_country"], row["label"]): row["count"] for row in truth}
-    assert 5 < counts["b", None, "x"] + counts["b", None, "y"] < 45
+    assert 8 < counts["b", None, "x"] < 35
+    assert counts["b", None, "y"] == 0
+    assert counts["a", None, "y"] > 30
     assert "slices.arm: devices draw their labels, which are equally frequent" in told(
         *common, "--slice-column", "country=land", "--output", "equal"
     )

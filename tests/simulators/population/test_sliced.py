@@ -14,7 +14,7 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.slice_shares import SliceShares
 from ldpbeam.collection.slices import Slices
 from ldpbeam.simulators.population.joint import Joint, joint_population
-from ldpbeam.simulators.population.sliced import SlicedPopulation, sliced
+from ldpbeam.simulators.population.sliced import SlicedPopulation, SlicesAsked, sliced
 from ldpbeam.simulators.population.specs import ABSENT, Population, population
 from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import present
@@ -46,13 +46,23 @@ def of(
 ) -> tuple[SlicedPopulation, list[str]]:
     notes: list[str] = []
 
-    given: dict[str, Any] = {"devices": devices, "epochs": epochs, "random_words": RandomWords(seed)}
-    people: Population | Joint
-    if collection.domain is None:
-        people = joint_population(spec, attributes=collection.histograms, **given)
-    else:
-        people = population(spec, domain=collection.domain, calendar=collection.epochs, **given)
-    return sliced(spec, people, collection, **asked, random_words=RandomWords(seed), note=notes.append), notes
+    def draw(
+        spec: str, purpose: str = "population", there: tuple[int | None, int | None] = (devices, epochs)
+    ) -> Population | Joint:
+        given: dict[str, Any] = {"devices": there[0], "epochs": there[1], "purpose": purpose}
+        given["random_words"] = RandomWords(seed)
+        if collection.domain is None:
+            return joint_population(spec, attributes=collection.histograms, **given)
+        return population(spec, domain=collection.domain, calendar=collection.epochs, **given)
+
+    people = draw(spec)
+    mine = sliced(
+        *(spec, people, collection, SlicesAsked(**asked)),
+        random_words=RandomWords(seed),
+        draw=lambda spec, purpose: draw(spec, purpose, (people.devices, people.epochs)),
+        note=notes.append,
+    )
+    return mine, notes
 
 
 def labels(mine: SlicedPopulation, name: str) -> list[list[str | None]]:
@@ -67,7 +77,7 @@ def labels(mine: SlicedPopulation, name: str) -> list[list[str | None]]:
 def test_rows_of_a_panel_have_the_label_of_their_epoch(tmp_path: Path) -> None:
     file = tmp_path / "p.csv"
     file.write_text(ROWS, "utf-8")
-    mine, notes = of(f"panel:{file}:device,day,value", columns_of=(("land", "land"), ("arm", "group")))
+    mine, notes = of(f"panel:{file}:device,day,value", columns=(("land", "land"), ("arm", "group")))
     # A cell without a label is one that the dimension does not list.
     assert labels(mine, "land") == [["DE", "other", None], [None] * 3, ["FR", "other", None]]
     assert labels(mine, "arm") == [["a", "b", None], [None] * 3, ["b", "b", None]]
@@ -75,7 +85,7 @@ def test_rows_of_a_panel_have_the_label_of_their_epoch(tmp_path: Path) -> None:
     (note,) = notes
     assert "2 cells with 2 labels that slices.land does not list: taken for 'other'" in note
     with pytest.raises(ValueError, match=r"p.csv:2: column 'land': 'DE' is no label of slices.arm"):
-        of(f"panel:{file}:device,day,value", columns_of=(("arm", "land"),))
+        of(f"panel:{file}:device,day,value", columns=(("arm", "land"),))
 
 
 def test_columns_of_a_row_go_with_its_value_in_every_epoch(tmp_path: Path) -> None:
@@ -85,7 +95,7 @@ def test_columns_of_a_row_go_with_its_value_in_every_epoch(tmp_path: Path) -> No
     file.write_text("d1,d2,land\n" + "".join(lines), "utf-8")
     domain = present(ONE.domain)
     for spec, epochs in (("d1..d2", None), ("d1", 2), ("d1,permute", 3)):
-        mine, _ = of(f"csv:{file}:{spec}", epochs=epochs, columns_of=(("land", "land"),))
+        mine, _ = of(f"csv:{file}:{spec}", epochs=epochs, columns=(("land", "land"),))
         said = labels(mine, "land")
         assert len(said) == (epochs or 2)
         for (values, _), each in zip(mine.epochs(), said, strict=True):
@@ -94,7 +104,7 @@ def test_columns_of_a_row_go_with_its_value_in_every_epoch(tmp_path: Path) -> No
             ) == sorted(rows)
             assert spec == "d1,permute" or each == [land for _, land in rows]
     file.write_text("u,v,group\n0,8,a\n1,7,b\n2,6,a\n", "utf-8")
-    mine, _ = of(f"table:{file},permute", TWO, epochs=2, columns_of=(("arm", "group"),))
+    mine, _ = of(f"table:{file},permute", TWO, epochs=2, columns=(("arm", "group"),))
     for values, places in mine.epochs():
         found = sorted((*row, place) for row, place in zip(values.tolist(), places.tolist(), strict=True))
         assert found == [(0, 8, 0), (1, 7, 1), (2, 6, 0)]
@@ -121,19 +131,63 @@ def test_drawn_labels_are_for_life_and_have_their_shares() -> None:
         assert np.array_equal(values, others)
 
 
+@pytest.mark.parametrize("collection", [ONE, TWO], ids=["one", "two"])
+def test_the_devices_of_a_label_hold_other_values(collection: Collection) -> None:
+    common: dict[str, Any] = {"collection": collection, "devices": 5_000, "epochs": 2}
+    base, _ = of("syn:0.5", **common)
+    mine, _ = of("syn:0.5", **common, own=("arm=b:zipf:40", "arm=a:syn"))
+    in_b = [dict(one)["arm"] == "b" for one in collection.slices.combinations]
+    in_a = [dict(one)["arm"] == "a" for one in collection.slices.combinations]
+    for (values, places), (others, same) in zip(mine.epochs(), base.epochs(), strict=True):
+        assert np.array_equal(places, same)
+        b, a = np.array(in_b)[places], np.array(in_a)[places]
+        assert not values[b].any()
+        assert np.array_equal(values[~a & ~b], others[~a & ~b])
+        # The same law, drawn for itself, whatever else is listed.
+        assert 0.2 < (values[a] == others[a]).mean() < 0.5
+    absent = replace(mine, population=Silent(base.population))
+    for values, _ in absent.epochs():
+        assert (values == ABSENT).all()
+
+
+def test_of_two_labels_that_fit_the_longer_one_is_meant() -> None:
+    mine, _ = of("syn", devices=900, epochs=1, own=("arm=a:b:zipf:40",))
+    ((values, _),) = mine.epochs()
+    (said,) = labels(mine, "arm")
+    for label in ("a", "b", "a:b"):
+        assert values[[one == label for one in said]].any() == (label != "a:b")
+
+
+class Silent:
+    """A population that is never there."""
+
+    def __init__(self, other: Any) -> None:
+        self._other = other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+    def values(self) -> Any:
+        return (np.full_like(values, ABSENT) for values in self._other.values())
+
+
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        ({"columns_of": (("land", "x"),)}, "'syn': its values are drawn, so it has no columns"),
-        ({"columns_of": (("os", "x"),)}, "no slices.os; it has: arm, land"),
+        ({"columns": (("land", "x"),)}, "'syn': its values are drawn, so it has no columns"),
+        ({"columns": (("os", "x"),)}, "no slices.os; it has: arm, land"),
         ({"shares": (SliceShares("os", (), (0.5, 0.5)),)}, "no slices.os"),
+        ({"own": ("os=a:syn",)}, "no slices.os"),
+        ({"own": ("arm=c:syn",)}, "'arm=c:syn' is no label of slices.arm with syn or zipf"),
+        ({"own": ("arm=a:csv:x:y",)}, "with syn or zipf"),
+        ({"own": ("arm=a:zipf:-1",)}, "the exponent is '-1'"),
         ({"shares": (SliceShares("arm", (), (0.5, 0.5)),)}, "shares of arm are not one for each"),
         (
             {"shares": (SliceShares("arm", ("a", "a", "b"), (0.5, 0.3, 0.2)),)},
             "each of its labels: a, b, a:b",
         ),
         (
-            {"columns_of": (("arm", "x"),), "shares": (SliceShares("arm", (), (0.5, 0.5)),)},
+            {"columns": (("arm", "x"),), "shares": (SliceShares("arm", (), (0.5, 0.5)),)},
             "a column and shares",
         ),
     ],
@@ -142,4 +196,4 @@ def test_slices_that_the_collection_has_not_are_refused(asked: dict[str, Any], t
     with pytest.raises(ValueError, match=text):
         of("syn", devices=9, epochs=1, **asked)
     with pytest.raises(ValueError, match=r"no slices\.arm; it has: no slices"):
-        of("syn", replace(ONE, slices=Slices()), 9, 1, columns_of=(("arm", "x"),))
+        of("syn", replace(ONE, slices=Slices()), 9, 1, own=("arm=a:syn",))
