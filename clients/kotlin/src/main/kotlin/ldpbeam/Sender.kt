@@ -20,7 +20,11 @@ class Sender(outbox: Outbox, url: String, private val timeout: Duration = 30.sec
     private val address = try {
         URL(url).also { if (it.protocol !in setOf("http", "https")) throw MalformedURLException() }
     } catch (_: MalformedURLException) {
-        throw DeviceException("E-DEVICE-COLLECTOR", "the collector's address is not an http or https URL")
+        throw DeviceException(
+            "E-DEVICE-COLLECTOR",
+            "the collector's address is not an http or https URL. Write it like " +
+                "https://collect.example.com/v1/reports. [E-DEVICE-COLLECTOR]",
+        )
     }
     private val handle = SenderHandle(outbox.device.handle)
 

@@ -101,6 +101,7 @@ class SenderTest {
         reports(1)
         Sender(device.outbox, url.replace("${server.address.port}", "1")).use { assertEquals(0, it.sendDue()) }
         assertEquals(1, device.outbox.waiting().size)
-        assertThrows<DeviceException> { Sender(device.outbox, "ftp://example.com") }
+        val error = assertThrows<DeviceException> { Sender(device.outbox, "ftp://example.com") }
+        assertEquals("[E-DEVICE-COLLECTOR]", error.message?.substringAfterLast(" "))
     }
 }
