@@ -24,7 +24,7 @@ from ldpbeam.estimation.prefix_plan import CREDIT, SCREEN, deficit, deviations, 
 from ldpbeam.estimation.prefix_table import LevelCounts, PrefixTable, Reading, sum_of_moments, threshold
 from ldpbeam.estimation.whole_strings import TAIL, find
 
-MOST_CANDIDATES = 1 << 21
+MOST_CANDIDATES = 1 << 19
 """Of a level: if there were more, only the most frequent prefixes go on."""
 
 
