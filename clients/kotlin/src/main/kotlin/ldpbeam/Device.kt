@@ -77,6 +77,7 @@ class Device private constructor(internal val handle: DeviceHandle) : AutoClosea
             maxJump: Duration = 400.days,
             slice: Map<String, String>? = null,
         ): Device {
+            require(outbox >= 0) { "an outbox holds 0 reports or more" }
             val settings = Settings(
                 budget, atCap, memo, outbox, spread.toDouble(SECONDS),
                 sentinel?.path, maxJump.toDouble(SECONDS), slice,

@@ -134,6 +134,7 @@ class DeviceTest {
         }
         assertEquals("E-DEVICE-DEFINITION", code { Device.open("{}", at("other")) })
         assertEquals("E-DEVICE-MEMO", code { Device.open(theme, at("state"), memo = Memo.STORED) })
+        assertThrows<IllegalArgumentException> { Device.open(theme, at("other"), outbox = -1) }
         at("state").resolve("device.sqlite").delete()
         assertEquals("E-DEVICE-STATE-LOST", code { Device.open(theme, at("state")) })
     }
