@@ -76,7 +76,7 @@ def _repeated_in_range(
 ) -> Repeated:
     """What is repeated among ids whose hashes begin with so many bits that are this number."""
     bits, which = chosen
-    # Not the key itself: ids that agree in the top bits of their hashes would all be in a few buckets later.
+    # Not the key itself: ids that agree in the top bits of their hashes would share few marks later.
     hashed_by = np.uint64(key * _FOR_RANGES & (1 << 64) - 1)
     names, positions = np.empty(0, np.uint64), np.empty(0, np.int64)
     filled = begin = 0
@@ -214,10 +214,15 @@ class _RepeatedIds(NamedTuple):
 def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _RepeatedIds | None:
     """What :func:`repeated` looks at; None where no id repeats."""
     rows = np.arange(ids.size) if ids.size <= _SORTED else _suspects(ids, key)
-    rows = rows[_sharing(ids[rows])]
-    if not rows.size:
+    names = ids[rows]
+    before, after = _pairs(names)
+    if not after.size:
         return None
-    return _RepeatedIds(rows, *_flags(ids[rows], read_only(payloads_of(rows))))
+    shared = np.zeros(rows.size, bool)
+    shared[before] = shared[after] = True
+    place = np.cumsum(shared) - 1
+    rows, pairs = rows[shared], (place[before], place[after])
+    return _RepeatedIds(rows, *_flags(names[shared], read_only(payloads_of(rows)), *pairs))
 
 
 def _repeats_of(columns: ReportColumns, key: int) -> _RepeatedIds | None:
@@ -236,18 +241,11 @@ def _one_per_id(together: ReportColumns, repeats: _RepeatedIds | None) -> OnePer
     return OnePerId(without(together, repeats.rows[~repeats.keep]), repeats.duplicate, repeats.conflicting)
 
 
-def _sharing(ids: Uints) -> Ints:
-    """int64 (m,), ascending: where those ids are that appear twice."""
-    ordered = np.sort(ids)
-    if not (ordered[1:] == ordered[:-1]).any():  # as a rule; to sort is far quicker than to find an order
-        return np.empty(0, np.int64)
-    shared, (before, after) = np.zeros(ids.size, bool), _pairs(ids)
-    shared[before] = shared[after] = True
-    return np.flatnonzero(shared)
-
-
 def _pairs(ids: Uints) -> tuple[Ints, Ints]:
     """Where the two reports of some pairs with one id are; m reports with an id are in m − 1 pairs."""
+    ordered = np.sort(ids)
+    if not (ordered[1:] == ordered[:-1]).any():  # as a rule; to sort is far quicker than to find an order
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     order = np.argsort(ids, kind="stable")
     again = ids[order[1:]] == ids[order[:-1]]
     return order[:-1][again], order[1:][again]
@@ -276,9 +274,9 @@ def _marks(bits: int) -> tuple[Bytes, np.uint64]:
     return np.zeros(1 << bits - 3, np.uint8), np.uint64(64 - bits)
 
 
-def _flags(ids: Uints, payloads: Bytes) -> tuple[Flags, Flags]:
-    """One report of each id, with the smallest payload, and one of each (id, payload)."""
-    before, after = _pairs(ids)
+def _flags(ids: Uints, payloads: Bytes, before: Ints, after: Ints) -> tuple[Flags, Flags]:
+    """One report of each id, with the smallest payload, and one of each (id, payload); pairs as of
+    :func:`_pairs`."""
     keep = np.ones(ids.size, bool)
     keep[after] = False
     different = keep.copy()

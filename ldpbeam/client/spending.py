@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from struct import pack, unpack
 from typing import Literal
 
@@ -20,7 +19,6 @@ from ldpbeam.channels.exact import float_above
 from ldpbeam.client.derivation import Derivation
 from ldpbeam.client.storage import Records
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.prices import Prices, prices_of
 from ldpbeam.errors import DeviceError
 from ldpbeam.wire import device_state_pb2
 
@@ -64,7 +62,7 @@ class Costs:
     def __init__(self, collection: Collection, secret: bytes, budget: Budget) -> None:
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
-        self._prices = _prices(collection)
+        self._prices = collection.prices
         self._most: Counter[float] = Counter()
         for level, inputs in self._prices.parts:
             self._most[level] += inputs
@@ -124,11 +122,6 @@ class Costs:
             (drawn,) = unpack("<I", tag[:4])
             left, right = right, left ^ drawn
         return pack("<II", left, right)
-
-
-@lru_cache(maxsize=64)
-def _prices(collection: Collection) -> Prices:
-    return prices_of(collection.protocol)
 
 
 def _exceeds(

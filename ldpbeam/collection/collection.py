@@ -21,6 +21,7 @@ from ldpbeam.collection.message import (
     taken,
 )
 from ldpbeam.collection.participation import Participation
+from ldpbeam.collection.prices import Prices, prices_of
 from ldpbeam.collection.slices import NO_SLICES, Slice, Slices, slice_digest
 from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
@@ -291,6 +292,11 @@ class Collection:
         """What one device can lose, in as many reports as it makes in its life."""
         whole = self.protocol.guarantee
         return whole if self.participation is None else whole.within(self.participation.reports)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What its reports spend of a device's budget."""
+        return prices_of(self.protocol)
 
     @cached_property
     def promise(self) -> Promise:

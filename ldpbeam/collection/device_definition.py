@@ -10,7 +10,7 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.prices import prices_of
+from ldpbeam.collection.prices import Prices
 from ldpbeam.collection.string_domain import StringDomain
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.prefixes import Prefixes
@@ -40,7 +40,7 @@ def device_definition(collection: Collection) -> dict[str, Any]:
         "domain": None if collection.domain is None else _domain(collection.domain),
         "attributes": [{"name": one.name, "domain": _domain(one.domain)} for one in attributes],
         "protocol": _protocol(collection.protocol, several=bool(attributes)),
-        "spending": _spending(collection.protocol),
+        "spending": _spending(collection.prices),
     }
 
 
@@ -49,8 +49,7 @@ def device_definition_text(collection: Collection) -> str:
     return json.dumps(device_definition(collection), indent=1, allow_nan=False) + "\n"
 
 
-def _spending(protocol: LocalProtocol[Any]) -> dict[str, Any]:
-    prices = prices_of(protocol)
+def _spending(prices: Prices) -> dict[str, Any]:
     return {"report": prices.report, "parts": [one._asdict() for one in prices.parts]}
 
 

@@ -34,13 +34,8 @@ def require_printable(text: str, what: str, key: str) -> None:
 
 
 def require_unique(names: Iterable[str], what: str, key: str) -> None:
-    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-    require(
-        not repeated,
-        key,
-        f"{what} {''.join(map(repr, repeated[:1]))} more than once",
-        "Make every one unique.",
-    )
+    repeated = next((name for name, times in sorted(Counter(names).items()) if times > 1), None)
+    require(repeated is None, key, f"{what} {repeated!r} more than once", "Make every one unique.")
 
 
 @dataclass(frozen=True)

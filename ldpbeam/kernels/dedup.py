@@ -37,24 +37,15 @@ def split_by_id(ids: Any, payloads: Any, shift: Any, ends: Any, names: Any, rows
 
 
 @kernel
-def mixed(name: Any, key: Any) -> Any:
-    """An id spread over 64 bits, differently for every odd ``key``."""
-    x = name * key
-    x ^= x >> np.uint64(32)
-    x *= key
-    return x ^ (x >> np.uint64(29))
-
-
-@kernel
 def in_range(
     ids: Any, key: Any, shift: Any, which: Any, begin: Any, names: Any, positions: Any, filled: Any
 ) -> Any:
-    """Append the ids of one range of their mixed form, and where they are."""
+    """Append the ids of one range of their hashes, and where they are."""
     for i in range(ids.size):
         # Written in any case, and kept by counting: which ids are of the range cannot be foretold.
         names[filled] = ids[i]
         positions[filled] = begin + i
-        filled += np.int64((mixed(ids[i], key) >> shift) == which)
+        filled += np.int64(((ids[i] * key) >> shift) == which)
     return filled
 
 

@@ -120,9 +120,8 @@ def _array(kind: type[Any], shape: tuple[int, int]) -> Any:
     if cells <= HELD:
         return np.empty(shape, kind)
     with tempfile.TemporaryFile() as file:
-        os.posix_fallocate(
-            file.fileno(), 0, cells * np.dtype(kind).itemsize
-        )  # else a full disk ends the process
+        if hasattr(os, "posix_fallocate"):  # else a full disk ends the process, and macOS has no such call
+            os.posix_fallocate(file.fileno(), 0, cells * np.dtype(kind).itemsize)
         return np.memmap(file, kind, "r+", shape=shape)
 
 

@@ -235,22 +235,14 @@ def test_a_device_reports_the_epochs_of_the_case(
     epochs = Epochs(case["length"], 0, 5000 * DAY // case["length"])
     protocol = ("grr", Parameters(epsilon=1.0), epochs)
     collections = [Collection("o", version, Domain(11), *protocol) for version in (1, 2)]
-    left: dict[tuple[int, int], bytes | None] = {}
+    left: dict[tuple[int, int], bytes] = {}
     for number, step in enumerate(case["steps"]):
         which, now = step.get("collection", 0), step["clock"]
         max_jump = float(step.get("max_jump", 400 * DAY))
         device = RustDevice(reporter, collections[which], home / "device", memo=memo, max_jump=max_jump)
-        asked = step.get("epoch", epochs.index(now))
-        try:
-            report = device.report(number % 11, step.get("epoch"), clock=float(now))
-        except DeviceError as error:
-            answer = error.code
-        else:
-            assert report is not None
-            answer = "again" if left.get((which, asked)) == report else "new"
-            assert answer == "again" or (which, asked) not in left, "a second report of an epoch"
-            left[which, asked] = report
-        assert answer == step["answer"], step
+        report = partial(device.report, number % 11, step.get("epoch"), clock=float(now))
+        asked = which, step.get("epoch", epochs.index(now))
+        assert order.answer_of(report, left, asked) == step["answer"], step
         if "spans" in step:
             with DeviceFolder(home / "device").transaction() as records:
                 (entry,) = (

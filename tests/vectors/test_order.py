@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +21,21 @@ from tests.ldpbeam.client.devices import state_of
 
 CASES = json.loads((Path(__file__).parent / "order" / "cases.json").read_text("utf-8"))["cases"]
 DAY = 86400
+
+
+def answer_of(
+    report: Callable[[], bytes | None], left: dict[tuple[int, int], bytes], asked: tuple[int, int]
+) -> str:
+    """An error's code, or whether the report is new; ``left`` has all so far, by collection and epoch."""
+    try:
+        made = report()
+    except DeviceError as error:
+        return error.code
+    assert made is not None
+    answer = "again" if left.get(asked) == made else "new"
+    assert answer == "again" or asked not in left, "a second report of an epoch"
+    left[asked] = made
+    return answer
 
 
 @pytest.mark.parametrize("memo", ["derived", "stored"])
@@ -41,17 +58,9 @@ def test_a_device_reports_the_epochs_of_the_case(
             max_jump=step.get("max_jump", 400 * DAY),
             clock=repeat(now).__next__,
         )
-        asked = step.get("epoch", epochs.index(now))
-        try:
-            report = device.report(number % 11, step.get("epoch"))
-        except DeviceError as error:
-            answer = error.code
-        else:
-            assert report is not None
-            answer = "again" if left.get((which, asked)) == report else "new"
-            assert answer == "again" or (which, asked) not in left, "a second report of an epoch"
-            left[which, asked] = report
-        assert answer == step["answer"], step
+        report = partial(device.report, number % 11, step.get("epoch"))
+        asked = which, step.get("epoch", epochs.index(now))
+        assert answer_of(report, left, asked) == step["answer"], step
         if "spans" in step:
             (entry,) = (
                 one for one in state_of(device).collections if one.digest == collections[which].full_digest

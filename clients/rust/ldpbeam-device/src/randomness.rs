@@ -218,7 +218,7 @@ impl Derivation {
     }
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
+pub fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes keys of every length")
 }
 

@@ -5,14 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use hmac::Mac;
 
 use crate::definition::{Definition, Prices};
 use crate::error::{DeviceError, Result};
 use crate::exact::Sum;
 use crate::folder::Records;
-use crate::randomness::{Derivation, MARKS};
+use crate::randomness::{Derivation, MARKS, keyed};
 use crate::state::{CollectionState, DeviceState, Level};
 
 /// Memoised inputs of a collection that a state tells apart. Beyond them every input counts as a new one, up to as many
@@ -124,7 +123,7 @@ impl Costs {
     fn mark(&self, part: u32, input: u32) -> Mark {
         let (mut left, mut right) = (part, input);
         for number in 0..4_u8 {
-            let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes keys of every length");
+            let mut mac = keyed(&self.key);
             mac.update(&[number]);
             mac.update(&right.to_le_bytes());
             let tag = mac.finalize().into_bytes();
